@@ -1,0 +1,53 @@
+# Convenience only: every command here can be typed by hand with .venv/bin on PATH.
+STACK ?= local
+BENCH ?=
+LOCK_ARGS ?=
+BIN := .venv/bin
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up preview down lint format test test-all test-full lock bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## install what is missing: uv, the locked packages in .venv, the Pulumi CLI
+	@sh tools/bootstrap.sh
+
+up: setup ## set-up, then bring STACK up (default local): cluster, job, verdict, report
+	@$(BIN)/efactl up -s $(STACK)
+
+preview: setup ## what `up` would change in STACK
+	@$(BIN)/pulumi preview -s $(STACK)
+
+down: setup ## destroy STACK and show that nothing is left
+	@$(BIN)/efactl down -s $(STACK)
+
+lint: setup ## formatting, lint and types
+	@$(BIN)/ruff format --check --quiet . || { echo "make: run 'make format'" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+
+format: setup ## rewrite the Python files as the formatter wants them
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+test: lint ## lint, then every test but the slow ones
+	@$(BIN)/python -m pytest -m "not full"
+
+test-all: test ## in this version the same as test; the Kubernetes test bed will join here
+
+test-full: lint ## lint, then every test, the fault matrices and long runs included
+	@$(BIN)/python -m pytest
+
+lock: setup ## requirements.lock from pyproject.toml (LOCK_ARGS="--upgrade-package ray")
+	@$(BIN)/python -m tools.lock $(LOCK_ARGS)
+
+bench: setup ## run the benchmarks, or those named in BENCH
+	@for name in $(if $(BENCH),$(BENCH),$(sort $(basename $(notdir $(wildcard benchmarks/[a-z]*.py))))); do \
+		echo "benchmarks/$$name.py"; $(BIN)/python -m "benchmarks.$$name" || exit 1; \
+	done
+
+clean: ## remove tool caches and bytecode (.venv, .state and runs stay)
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

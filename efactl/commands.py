@@ -1,0 +1,126 @@
+"""What each efactl command does: every one prints facts, as JSON where asked, and returns its exit code."""
+
+import datetime
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from efactl.exit_codes import ExitCode
+from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
+from workload import job
+from workload.errors import ReportedError
+
+_BY_VERDICT = {"refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
+
+
+def up(stack: Stack, *, as_json: bool) -> ExitCode:
+    """`pulumi up` without questions; where a gate failed it, the exit code says which."""
+    for line in stack.release_dead_locks():
+        _note(line)
+    began = datetime.datetime.now(datetime.UTC)
+    status = stack.run(["up", "--yes", "--skip-preview"])
+    run = _run(stack)
+    if as_json:
+        print(json.dumps(run, indent=2))
+    return ExitCode.OK if status == 0 else _reason(run, began)
+
+
+def outputs(stack: Stack, *, as_json: bool) -> ExitCode:
+    """The main figures of the stack's last run, from its state and record."""
+    run = _run(stack)
+    if not run:
+        _note(f"stack {stack.name} holds no run; `efactl up -s {stack.name}` makes one")
+        return ExitCode.FAILED
+    if as_json:
+        print(json.dumps(run, indent=2))
+        return ExitCode.OK
+    width = max(len(key) for key in run)
+    for key, value in run.items():
+        lines = value if isinstance(value, list) else [value]
+        for index, line in enumerate(lines or ["-"]):
+            print(f"{key if index == 0 else '':<{width}}  {_shown(line)}")
+    return ExitCode.OK
+
+
+def stop(stack: Stack, *, as_json: bool) -> ExitCode:
+    """Stops the stack's running jobs and waits for their end; infrastructure stays."""
+    head = stack.head()
+    if head is None:
+        raise ReportedError(f"stack {stack.name} has no Ray head: nothing runs")
+    stopped = job.stop(head, say=_note)
+    if as_json:
+        print(json.dumps({"stopped": stopped}))
+    else:
+        print(f"stopped {', '.join(stopped)}" if stopped else "no job is running")
+    return ExitCode.OK
+
+
+def down(stack: Stack, *, as_json: bool) -> ExitCode:
+    """`pulumi destroy`, then a look at what is left on this machine, ended by pid where anything is."""
+    for line in stack.release_dead_locks():
+        _note(line)
+    status = stack.run(["destroy", "--yes", "--skip-preview"])
+    left: list[int] = []
+    if stack.config("platform") == "local" and status == 0:
+        from infra import local_nodes
+
+        left = list(local_nodes.stop(local_nodes.cluster_directory(FOLDER, stack.name), say=_note))
+    kept = sorted(path.parent.name for path in (FOLDER / "runs").glob("*/record.json"))
+    if as_json:
+        print(json.dumps({"destroyed": status == 0, "endedBesides": left, "recordsKept": kept}))
+    elif status == 0:
+        print(f"nothing of stack {stack.name} is left; {len(kept)} run records stay in runs/")
+    return ExitCode.OK if status == 0 else ExitCode.FAILED
+
+
+def _run(stack: Stack) -> dict[str, Any]:
+    """The contract's `run` object, from the job in state and the latest judgement in its record; empty without a job."""
+    resource = stack.resource(JOB_TYPE)
+    if resource is None or not resource.get("outputs"):
+        return {}
+    state = plain(resource["outputs"])
+    record = _record(state["record"])
+    verdict = record.get("verdict", {})
+    return {
+        "submissionId": state["submission_id"],
+        "status": state["status"],
+        "verdict": verdict.get("value"),
+        "verdictReasons": verdict.get("reasons", []),
+        "judgedAt": verdict.get("judgedAt"),
+        "qualityPassed": record.get("quality", {}).get("passed"),
+        "tokensPerSecond": state["tokens_per_second"],
+        "evalLossBefore": state["eval_loss_before"],
+        "evalLossAfter": state["eval_loss_after"],
+        "checkpoint": state["checkpoint"],
+        "record": state["record"],
+    }
+
+
+def _reason(run: Mapping[str, Any], began: datetime.datetime) -> ExitCode:
+    """A gate is the reason only where it judged during this very `up`."""
+    judged = run.get("judgedAt")
+    if not judged or datetime.datetime.fromisoformat(judged) < began:
+        return ExitCode.FAILED
+    if run["verdict"] in _BY_VERDICT:
+        return _BY_VERDICT[run["verdict"]]
+    return ExitCode.QUALITY if run["qualityPassed"] is False else ExitCode.FAILED
+
+
+def _record(path: str) -> Mapping[str, Any]:
+    file = FOLDER / Path(path)
+    if not file.exists():
+        return {}
+    record: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return record
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -1,0 +1,130 @@
+"""A Pulumi stack of this project, read and driven through the Pulumi CLI."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import psutil
+import yaml
+
+from workload.errors import ReportedError
+from workload.head import Head
+
+PROJECT = "ray-train-efa"
+JOB_TYPE = "pulumi-python:dynamic/workload:RayTrainJob"
+LOCAL_CLUSTER_TYPE = "pulumi-python:dynamic/infra:LocalRayCluster"
+FOLDER = Path(__file__).resolve().parent.parent
+
+
+class Stack:
+    """One stack by name. Every call runs the `pulumi` that set-up put beside this interpreter, or the one on PATH."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.file = FOLDER / f"Pulumi.{name}.yaml"
+        if not self.file.exists():
+            known = sorted(path.name.split(".")[1] for path in FOLDER.glob("Pulumi.*.yaml"))
+            raise ReportedError(f"stack '{name}' has no {self.file.name}; there are {', '.join(known)}")
+
+    def config(self, key: str) -> Any:
+        """A setting as the stack's file has it, else Pulumi.yaml's default."""
+        configured = (yaml.safe_load(self.file.read_text()) or {}).get("config") or {}
+        declared = yaml.safe_load((FOLDER / "Pulumi.yaml").read_text())["config"]
+        return configured.get(f"{PROJECT}:{key}", declared.get(key, {}).get("default"))
+
+    def run(self, command: Sequence[str]) -> int:
+        """Runs `pulumi COMMAND -s NAME` with this terminal; returns its exit status."""
+        process = subprocess.Popen([_pulumi(), *command, "-s", self.name], cwd=FOLDER, env=_environment())
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                # The terminal has sent the same signal to pulumi, which decides what it means.
+                continue
+
+    def answer(self, command: Sequence[str]) -> str:
+        """The standard output of `pulumi COMMAND -s NAME`. Raises ReportedError with what it said on failure."""
+        done = subprocess.run(
+            [_pulumi(), *command, "-s", self.name], cwd=FOLDER, env=_environment(), capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}")
+        return done.stdout
+
+    def resources(self) -> list[Mapping[str, Any]]:
+        """The resources in the stack's state, secrets readable; empty where the stack holds none."""
+        exported = json.loads(self.answer(["stack", "export", "--show-secrets"]))
+        return (exported.get("deployment") or {}).get("resources") or []
+
+    def resource(self, token: str) -> Mapping[str, Any] | None:
+        found = [resource for resource in self.resources() if resource["type"] == token and not resource.get("delete")]
+        return found[-1] if found else None
+
+    def head(self) -> Head | None:
+        """The stack's Ray head; None while there is none."""
+        cluster = self.resource(LOCAL_CLUSTER_TYPE)
+        if cluster is None or not cluster.get("outputs"):
+            return None
+        outputs = plain(cluster["outputs"])
+        return Head(
+            kind="local",
+            namespace="",
+            cluster_name=outputs["stack"],
+            ray_version=outputs["ray_version"],
+            spec_digest="",
+            nodes=int(outputs["worker_nodes"]),
+            accelerators_per_node=int(outputs["trainers_per_node"]),
+            worker_resource="trainer",
+            address=outputs["address"],
+            token=outputs["token"],
+        )
+
+    def release_dead_locks(self) -> list[str]:
+        """Removes locks that a killed `pulumi` of this machine left in a file backend; says which."""
+        backend = urlparse(self._backend())
+        if backend.scheme != "file":
+            return []
+        folder = Path(backend.path) / ".pulumi" / "locks" / "organization" / PROJECT / self.name
+        released = []
+        for lock in sorted(folder.glob("*.json")):
+            holder = json.loads(lock.read_text())
+            if holder.get("hostname") == socket.gethostname() and not psutil.pid_exists(int(holder["pid"])):
+                lock.unlink(missing_ok=True)
+                released.append(f"released the lock of a pulumi (pid {holder['pid']}) that no longer runs")
+        return released
+
+    def _backend(self) -> str:
+        chosen = os.environ.get("PULUMI_BACKEND_URL")
+        if chosen or self.config("platform") != "local":
+            return chosen or ""
+        return (FOLDER / ".state").as_uri()
+
+
+def plain(value: Any) -> Any:
+    """A state's value with its secrets unwrapped (`--show-secrets` leaves their JSON text beside a marker)."""
+    if isinstance(value, Mapping):
+        if "plaintext" in value and any(str(key).startswith("4dabf18193072939") for key in value):
+            return json.loads(value["plaintext"])
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+def _pulumi() -> str:
+    beside = Path(sys.executable).with_name("pulumi")
+    found = str(beside) if beside.exists() else shutil.which("pulumi")
+    if found is None:
+        raise ReportedError("no pulumi here: `make setup` brings it")
+    return found
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}

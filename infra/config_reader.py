@@ -1,0 +1,103 @@
+"""Typed reading of Pulumi configuration that collects every problem instead of stopping at the first."""
+
+import difflib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pulumi
+
+
+class ConfigReader:
+    """Reads a project's settings. A value that cannot be used is noted in `problems`, and a usable stand-in returned."""
+
+    def __init__(self, project: str, declarations: Mapping[str, Mapping[str, Any]]) -> None:
+        self._project = project
+        self._config = pulumi.Config(project)
+        self._declarations = declarations
+        self.problems: list[str] = []
+
+    def problem(self, key: str, value: Any, what: str) -> None:
+        """Notes that a setting's value cannot be used; never called with a secret value."""
+        self.problems.append(
+            f"{self._project}:{key}: '{value}' {what}" if value != "" else f"{self._project}:{key}: {what}"
+        )
+
+    def refuse_unknown(self) -> None:
+        prefix = f"{self._project}:"
+        for name in sorted(pulumi.runtime.config.CONFIG.get()):
+            key = name.removeprefix(prefix)
+            if not name.startswith(prefix) or key in self._declarations:
+                continue
+            close = difflib.get_close_matches(key, self._declarations, n=1)
+            hint = f"did you mean {close[0]}?" if close else "Pulumi.yaml lists all settings"
+            self.problem(key, "***" if self.is_secret(key) else self._config.get(key), f"is not a setting: {hint}")
+
+    def declared(self, *, without: Sequence[str]) -> dict[str, Any]:
+        """The plain text of every declared setting that is not secret."""
+        return {
+            key: self._config.get(key)
+            for key in sorted(self._declarations)
+            if key not in without and not self.is_secret(key)
+        }
+
+    def is_secret(self, key: str) -> bool:
+        return bool(pulumi.runtime.is_config_secret(f"{self._project}:{key}"))
+
+    def secret_object(self, key: str) -> pulumi.Output[Any]:
+        return self._config.get_secret_object(key) or pulumi.Output.secret({})
+
+    def text(self, key: str, *, required: bool = False) -> str:
+        value = (self._config.get(key) or "").strip()
+        if required and not value:
+            self.problem(key, "", "must not be empty")
+        return value
+
+    def one_of(self, key: str, allowed: Sequence[str]) -> str:
+        value = self.text(key)
+        if value not in allowed:
+            self.problem(key, value, f"is none of {', '.join(allowed)}")
+        return value
+
+    def integer(self, key: str, *, at_least: int, at_most: int | None = None) -> int:
+        value: int | None = self._parsed(key, int, "a whole number")
+        if value is None:
+            return at_least
+        if value < at_least or (at_most is not None and value > at_most):
+            allowed = f"at least {at_least}" if at_most is None else f"between {at_least} and {at_most}"
+            self.problem(key, value, f"must be {allowed}")
+            return at_least
+        return value
+
+    def positive_number(self, key: str, *, required: bool = False) -> float | None:
+        """A finite number above 0; None where the setting is empty and not required."""
+        if not self.text(key, required=required):
+            return None
+        value: float | None = self._parsed(key, float, "a number")
+        if value is not None and not (math.isfinite(value) and value > 0):
+            self.problem(key, self.text(key), "must be a finite number above 0")
+            return None
+        return value
+
+    def json_value(self, key: str, kind: type) -> Any:
+        """A list or an object; secret content is never quoted in a problem."""
+        text = self._config.get(key)
+        try:
+            value = json.loads(text) if text else kind()
+        except ValueError:
+            value = None
+        if not isinstance(value, kind):
+            self.problem(
+                key, "***" if self.is_secret(key) else text, f"is not {'a list' if kind is list else 'an object'}"
+            )
+            return kind()
+        return value
+
+    def _parsed(self, key: str, parse: Callable[[str], Any], kind: str) -> Any:
+        text = self.text(key)
+        try:
+            return parse(text)
+        except ValueError:
+            self.problem(key, text, f"is not {kind}")
+            return None

@@ -1,0 +1,102 @@
+"""The starter's side of a local cluster's start: a launcher in a session of its own, spoken to over a socket pair."""
+
+import json
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from infra import local_directory
+from infra.local_cluster import LocalClusterError, LocalClusterSpec
+from infra.local_environment import node_environment
+from infra.local_launcher import Order
+
+_PROJECT = Path(__file__).resolve().parent.parent
+_LOG = "start.log"
+_SHOWN_LINES = 12
+
+
+def launch(spec: LocalClusterSpec, *, say: Callable[[str], None]) -> None:
+    """Start the nodes and write the directory's state. Raises LocalClusterError.
+
+    When this ends in any other way than by returning, a KILL of this process included, the launcher ends what it started.
+    """
+    began = time.monotonic()
+    cluster_id = f"{spec.directory.name}-{secrets.token_hex(4)}"
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs, (spec.directory / _LOG).open("wb") as log:
+            launcher = subprocess.Popen(
+                [sys.executable, "-m", "infra.local_launcher", str(theirs.fileno())],
+                cwd=_PROJECT,
+                env=node_environment(cluster_id=cluster_id, directory=spec.directory),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        try:
+            ready = _await_ready(ours, spec, say=say)
+            ready["timings"]["total"] = round(time.monotonic() - began, 2)
+            local_directory.write_state(
+                spec.directory,
+                {"cluster_id": cluster_id, "spec": spec.stored(), "started_at": time.time(), **ready},
+            )
+            ours.sendall(b"keep\n")
+        finally:
+            ours.close()
+            _reap(launcher)
+
+
+def _await_ready(channel: socket.socket, spec: LocalClusterSpec, *, say: Callable[[str], None]) -> dict[str, Any]:
+    deadline = time.monotonic() + spec.start_seconds
+    channel.settimeout(spec.start_seconds)
+    try:
+        channel.sendall(json.dumps(asdict(Order.of(spec))).encode() + b"\n")
+        for line in channel.makefile("r"):
+            message: dict[str, Any] = json.loads(line)
+            if "ready" in message:
+                return dict(message["ready"])
+            if "error" in message:
+                raise _failure(spec, message["error"])
+            say(message["say"])
+            channel.settimeout(max(deadline - time.monotonic(), 0.1))
+    except TimeoutError:
+        raise _failure(
+            spec, f"not every node registered within {spec.start_seconds:g} s (is the machine overloaded?)"
+        ) from None
+    except OSError as error:
+        raise _failure(spec, str(error)) from error
+    raise _failure(spec, "its launcher ended early")
+
+
+def _failure(spec: LocalClusterSpec, what: str) -> LocalClusterError:
+    lines = [line for path in _logs(spec.directory) for line in _last_lines(path)]
+    return LocalClusterError("\n".join([f"Ray did not start: {what}", *lines[-_SHOWN_LINES:]]))
+
+
+def _logs(directory: Path) -> list[Path]:
+    return [*sorted(directory.glob("*/session_2*/logs/*.err")), directory / _LOG]
+
+
+def _last_lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return []
+    return [f"  {path.name}: {line}" for line in lines[-_SHOWN_LINES:]]
+
+
+def _reap(launcher: subprocess.Popen[bytes]) -> None:
+    """It ends at once after "keep"; otherwise when all it started has ended."""
+    try:
+        launcher.wait(timeout=45)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+        launcher.wait()

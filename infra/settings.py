@@ -1,0 +1,202 @@
+"""The one reader of configuration: a stack's settings, validated before the first resource, typed and frozen.
+
+Pulumi.yaml declares every setting with its type and default; nothing here repeats a default. A setting's prefix is its
+room: local*, train*, job*, gate*, kube*, gpu*; `trainSeqLen` is training/train.py's `--seq_len`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+
+from infra.config_reader import ConfigReader
+from workload.errors import ReportedError
+from workload.transport import EXPECTATIONS
+
+PROJECT = "ray-train-efa"
+PLATFORMS = ("local", "kubernetes", "eks")
+PLATFORMS_HERE = ("local",)
+DATASETS = ("pydoc", "random")
+
+# The job sets these itself: evidence depends on them.
+RESERVED_ENV = ("RAY_DEDUP_LOGS", "RAY_COLOR_PREFIX", "PYTHONUNBUFFERED")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?\s*(==\s*[^\s=].*|@\s*\S+)|.*\.whl")
+_LARGEST_PORT = 65535
+
+
+class SettingsError(ReportedError):
+    """One or more settings that cannot be used; the message names each with its value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSettings:
+    """The Ray cluster of the local platform."""
+
+    worker_nodes: int
+    trainers_per_node: int
+    object_store_mib: int
+    dashboard_port: int
+
+    @property
+    def trainers(self) -> int:
+        return self.worker_nodes * self.trainers_per_node
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """Arguments of training/train.py, under its own names."""
+
+    model_id: str
+    dataset: str
+    steps: int
+    seq_len: int
+    batch_size: int
+    lr: float
+    seed: int
+    eval_every: int
+    eval_batches: int
+    checkpoint_every: int
+    resume_from: str
+    num_workers: int
+    max_failures: int
+    kill_at_step: int
+
+    def arguments(self) -> dict[str, Any]:
+        """As RayTrainJob takes them; 0 and empty mean 'not asked for' where the program has no such value."""
+        optional = ("eval_every", "resume_from", "kill_at_step")
+        return {name: value for name, value in asdict(self).items() if value or name not in optional}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSettings:
+    """How a job is run: extra packages, environment, limits."""
+
+    run_id: str
+    deadline_seconds: int
+    pip: tuple[str, ...]
+    env: Mapping[str, str]
+    secret_env_names: tuple[str, ...]
+    secret_env: pulumi.Output[Mapping[str, str]] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All of a stack's settings. `declared` holds the plain values under their own names, for the run record."""
+
+    platform: str
+    expect: str
+    storage_path: str
+    local: LocalSettings
+    train: TrainSettings
+    job: JobSettings
+    gate_max_eval_loss: float | None
+    declared: Mapping[str, Any] = field(repr=False)
+
+
+def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
+    """Reads and validates the stack's configuration. Raises SettingsError with every problem found, not just the first."""
+    read = ConfigReader(PROJECT, yaml.safe_load(project_file.read_text())["config"])
+    read.refuse_unknown()
+    platform = read.one_of("platform", PLATFORMS)
+    if platform in PLATFORMS and platform not in PLATFORMS_HERE:
+        read.problem("platform", platform, f"is not in this version; it has {', '.join(PLATFORMS_HERE)}")
+    settings = Settings(
+        platform=platform,
+        expect=read.one_of("expect", EXPECTATIONS),
+        storage_path=read.text("storagePath", required=True),
+        local=_local(read),
+        train=_train(read),
+        job=_job(read),
+        gate_max_eval_loss=read.positive_number("gateMaxEvalLoss"),
+        declared=read.declared(without=("jobSecretEnv",)),
+    )
+    _check_together(read, settings)
+    if read.problems:
+        raise SettingsError(
+            "\n".join(["settings that cannot be used:", *(f"  {problem}" for problem in read.problems)])
+        )
+    return settings
+
+
+def _local(read: ConfigReader) -> LocalSettings:
+    return LocalSettings(
+        worker_nodes=read.integer("localWorkerNodes", at_least=1, at_most=16),
+        trainers_per_node=read.integer("localTrainersPerNode", at_least=1, at_most=16),
+        object_store_mib=read.integer("localObjectStoreMiB", at_least=80),
+        dashboard_port=read.integer("localDashboardPort", at_least=0, at_most=_LARGEST_PORT),
+    )
+
+
+def _train(read: ConfigReader) -> TrainSettings:
+    return TrainSettings(
+        model_id=read.text("trainModelId", required=True),
+        dataset=read.one_of("trainDataset", DATASETS),
+        steps=read.integer("trainSteps", at_least=1),
+        seq_len=read.integer("trainSeqLen", at_least=2),
+        batch_size=read.integer("trainBatchSize", at_least=1),
+        lr=read.positive_number("trainLr", required=True) or 1.0,
+        seed=read.integer("trainSeed", at_least=0),
+        eval_every=read.integer("trainEvalEvery", at_least=0),
+        eval_batches=read.integer("trainEvalBatches", at_least=1),
+        checkpoint_every=read.integer("trainCheckpointEvery", at_least=1),
+        resume_from=read.text("trainResumeFrom"),
+        num_workers=read.integer("trainNumWorkers", at_least=0),
+        max_failures=read.integer("trainMaxFailures", at_least=0),
+        kill_at_step=read.integer("trainKillAtStep", at_least=0),
+    )
+
+
+def _job(read: ConfigReader) -> JobSettings:
+    pip = [str(requirement).strip() for requirement in read.json_value("jobPip", list)]
+    for requirement in pip:
+        if not _PINNED.fullmatch(requirement):
+            read.problem("jobPip", requirement, "is not pinned; write name==version, name @ url or a path to a wheel")
+    env = read.json_value("jobEnv", dict)
+    _check_env(read, "jobEnv", env)
+    secret_names = _secret_env_names(read)
+    if both := sorted(set(env) & set(secret_names)):
+        read.problem("jobEnv", ", ".join(both), "is also in jobSecretEnv; keep one of the two")
+    return JobSettings(
+        run_id=read.text("jobRunId"),
+        deadline_seconds=read.integer("jobDeadlineSeconds", at_least=1),
+        pip=tuple(pip),
+        env={name: str(value) for name, value in env.items()},
+        secret_env_names=secret_names,
+        secret_env=read.secret_object("jobSecretEnv"),
+    )
+
+
+def _secret_env_names(read: ConfigReader) -> tuple[str, ...]:
+    values = read.json_value("jobSecretEnv", dict)
+    if values and not read.is_secret("jobSecretEnv"):
+        how = "pulumi config set --secret --path 'jobSecretEnv.NAME' VALUE"
+        read.problem("jobSecretEnv", ", ".join(sorted(values)), f"is kept in clear; encrypt it: {how}")
+        return ()
+    _check_env(read, "jobSecretEnv", values)
+    return tuple(sorted(values))
+
+
+def _check_env(read: ConfigReader, key: str, env: Mapping[str, Any]) -> None:
+    for name, value in env.items():
+        if not _ENV_NAME.fullmatch(name):
+            read.problem(key, name, "is not the name of an environment variable")
+        if name in RESERVED_ENV:
+            read.problem(key, name, "is set by the job itself: its evidence depends on it")
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            read.problem(key, name, "must have text as its value; put it in quotes")
+
+
+def _check_together(read: ConfigReader, settings: Settings) -> None:
+    train, local = settings.train, settings.local
+    if settings.platform == "local" and train.num_workers > local.trainers:
+        have = f"the cluster's {local.trainers} trainers (localWorkerNodes x localTrainersPerNode)"
+        read.problem("trainNumWorkers", train.num_workers, f"is more than {have}; 0 takes them all")
+    if train.kill_at_step > train.steps:
+        read.problem("trainKillAtStep", train.kill_at_step, f"is beyond trainSteps {train.steps}")
+    if train.kill_at_step and train.max_failures == 0:
+        read.problem("trainKillAtStep", train.kill_at_step, "needs trainMaxFailures of at least 1 to recover")

@@ -1,0 +1,150 @@
+"""The run record: complete, valid, and nothing secret in it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import reports
+from workload.errors import ReportedError
+from workload.head import Head
+from workload.job import JobOutcome, JobRequest
+from workload.job_record import RecordCollector, transport_of
+from workload.job_spec import JobSpec
+from workload.run_record import schema_problems, write_run_record, write_verdict
+from workload.transport import judge
+
+SECRET = "hf_very_secret"
+
+
+def request(tmp_path: Path) -> JobRequest:
+    return JobRequest(
+        spec=JobSpec(
+            training_digest="a" * 64,
+            arguments={"steps": 2},
+            pip=["six==1.16.0"],
+            env={"A": "1"},
+            secret_env={"HF_TOKEN": SECRET},
+            image="image:1",
+            cluster_spec_digest="c",
+            run_id="",
+        ),
+        head=Head(
+            kind="local",
+            namespace="",
+            cluster_name="local",
+            ray_version="2.58.0",
+            spec_digest="c",
+            nodes=2,
+            accelerators_per_node=2,
+            worker_resource="trainer",
+            token="bearer_token",
+        ),
+        training=tmp_path / "training",
+        runs=tmp_path / "runs",
+        storage=str(tmp_path / "runs"),
+        deadline_s=60,
+    )
+
+
+def outcome(tmp_path: Path, whole: dict[str, Any]) -> JobOutcome:
+    (tmp_path / "runs" / "run-1").mkdir(parents=True, exist_ok=True)
+    return JobOutcome(
+        submission_id="run-1",
+        attempt=1,
+        session_name="session_x",
+        ray_version="2.58.0",
+        started_at=1_790_000_000.0,
+        ended_at=1_790_000_060.0,
+        log=tmp_path / "runs" / "run-1" / "job.log",
+        log_connections=1,
+        record=whole,
+    )
+
+
+def written(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    path, _ = write_run_record(
+        request(tmp_path), outcome(tmp_path, reports.report(**changes)), expect="gloo", settings={"platform": "local"}
+    )
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_a_good_report_makes_a_valid_record(tmp_path: Path) -> None:
+    record = written(tmp_path)
+    assert schema_problems(record) == []
+    assert record["verdict"]["value"] == "proven"
+    assert record["quality"]["passed"] is None, "no gate has judged yet"
+    assert record["cluster"]["nodes"] == [
+        {"id": "node0", "host": "here", "ranks": [0, 1]},
+        {"id": "node1", "host": "here", "ranks": [2, 3]},
+    ]
+    assert record["evaluation"]["lossAfter"] == 5.2
+
+
+def test_no_secret_is_in_the_record(tmp_path: Path) -> None:
+    text = json.dumps(written(tmp_path))
+    assert SECRET not in text
+    assert "bearer_token" not in text
+    assert "HF_TOKEN" in text, "which secrets a run had is part of what ran"
+
+
+def test_a_gate_brings_verdict_and_quality_up_to_date(tmp_path: Path) -> None:
+    record = written(tmp_path)
+    path = tmp_path / "runs" / "run-1" / "record.json"
+    write_verdict(path, judge(record["transport"], "efa"), ["loss is too high"])
+    again = json.loads(path.read_text())
+    assert schema_problems(again) == []
+    assert (again["verdict"]["value"], again["verdict"]["expect"]) == ("refuted", "efa")
+    assert again["quality"] == {"passed": False, "reasons": ["loss is too high"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"tokens_per_second": None}, "$.throughput.tokensPerSecond"),
+        ({"losses": [[1]]}, "$.losses[0]"),
+        ({"attempts": []}, "$.attempts"),
+        ({"timings": {"total_s": "long"}}, "$.timings.total_s"),
+    ],
+)
+def test_a_report_with_holes_is_refused_naming_the_place(tmp_path: Path, changes: dict[str, Any], where: str) -> None:
+    with pytest.raises(ReportedError, match="makes no valid run record") as caught:
+        written(tmp_path, **changes)
+    assert where in str(caught.value)
+    assert "full log: " in str(caught.value)
+
+
+def test_the_last_complete_record_line_counts() -> None:
+    collector = RecordCollector()
+    collector.line("RAY_TRAIN_EFA_RECORD is mentioned in passing")
+    assert collector.record is None
+    collector.line(reports.line(reports.report()))
+    collector.line(reports.line(reports.report(run_id="run-2")))
+    assert collector.record is not None
+    assert collector.record["run_id"] == "run-2"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (reports.line(reports.report())[:200], "is not JSON"),
+        (reports.line({"schema": "ray-train-efa/job-record/1"}), "lacks run_id, status"),
+        (reports.line(reports.report(schema="ray-train-efa/job-record/9")), "has schema 'ray-train-efa/job-record/9'"),
+        (reports.line([1, 2]), "lacks schema"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_record_that_cannot_be_read_says_why(line: str, problem: str) -> None:
+    collector = RecordCollector()
+    collector.line(line)
+    assert collector.record is None
+    assert problem in collector.problem
+
+
+def test_the_transport_is_that_of_the_last_attempt() -> None:
+    first = {"attempt": 1, "resumed_from_step": 0, "ranks": [reports.rank(n, backend="gloo") for n in range(4)]}
+    last = {"attempt": 2, "resumed_from_step": 1, "ranks": [reports.rank(n, backend="nccl") for n in range(4)]}
+    transport = transport_of(reports.report(attempts=[first, last]))
+    assert transport["attempt"] == 2
+    assert {rank["backend"] for rank in transport["ranks"]} == {"nccl"}

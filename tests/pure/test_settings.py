@@ -1,0 +1,134 @@
+"""Settings: everything declared once, everything wrong said at once, before the first resource."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from infra.settings import PROJECT, JobSettings, LocalSettings, Settings, SettingsError, TrainSettings, load_settings
+
+ROOT = Path(__file__).parents[2]
+DECLARED: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+
+
+@pytest.fixture(autouse=True)
+def empty_config() -> Iterator[None]:
+    yield
+    pulumi.runtime.set_all_config({}, [])
+
+
+def load(secret: tuple[str, ...] = (), **changes: Any) -> Settings:
+    """Settings of the local stack with changes, in the form in which the engine hands configuration over."""
+    stack = yaml.safe_load((ROOT / "Pulumi.local.yaml").read_text())["config"]
+    values: dict[str, Any] = {f"{PROJECT}:{key}": declared["default"] for key, declared in DECLARED.items()}
+    values.update({key: value for key, value in stack.items() if key.startswith(PROJECT)})
+    values.update({f"{PROJECT}:{key}": value for key, value in changes.items()})
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    pulumi.runtime.set_all_config(texts, [f"{PROJECT}:{key}" for key in secret])
+    return load_settings(ROOT / "Pulumi.yaml")
+
+
+def problems(**changes: Any) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load(**changes)
+    return str(caught.value)
+
+
+def test_the_committed_local_stack_is_valid() -> None:
+    settings = load()
+    assert settings.platform == "local"
+    assert settings.expect == "gloo"
+    assert settings.local.trainers == 4
+    assert settings.train.arguments()["model_id"] == "tiny-qwen2"
+
+
+def test_every_setting_declares_type_description_and_default() -> None:
+    for key, declared in DECLARED.items():
+        assert {"type", "description", "default"} <= set(declared), key
+        assert len(declared["description"]) > 15, key
+
+
+def test_every_field_is_a_declared_setting_of_its_room() -> None:
+    def camel(prefix: str, name: str) -> str:
+        return prefix + "".join(part.capitalize() for part in name.split("_"))
+
+    fields = {camel("local", f.name).replace("Mib", "MiB") for f in dataclasses.fields(LocalSettings)}
+    fields |= {camel("train", f.name) for f in dataclasses.fields(TrainSettings)}
+    fields |= {camel("job", f.name) for f in dataclasses.fields(JobSettings) if f.name != "secret_env_names"}
+    assert fields <= set(DECLARED)
+    rooms = {key for key in DECLARED if re.match("local|train|job", key)}
+    assert rooms == fields, "a declared setting that nothing reads"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trainSteps": 0}, "ray-train-efa:trainSteps: '0' must be at least 1"),
+        ({"trainSteps": -3}, "ray-train-efa:trainSteps: '-3' must be at least 1"),
+        ({"trainSteps": "many"}, "ray-train-efa:trainSteps: 'many' is not a whole number"),
+        ({"trainLr": "0"}, "ray-train-efa:trainLr: '0' must be a finite number above 0"),
+        ({"trainLr": "nan"}, "ray-train-efa:trainLr: 'nan' must be a finite number above 0"),
+        ({"trainLr": ""}, "ray-train-efa:trainLr: must not be empty"),
+        ({"trainStep": 4}, "ray-train-efa:trainStep: '4' is not a setting: did you mean trainSteps?"),
+        ({"zzz": 4}, "ray-train-efa:zzz: '4' is not a setting: Pulumi.yaml lists all settings"),
+        ({"platform": "azure"}, "ray-train-efa:platform: 'azure' is none of local, kubernetes, eks"),
+        ({"platform": "eks"}, "ray-train-efa:platform: 'eks' is not in this version; it has local"),
+        ({"platform": "kubernetes"}, "ray-train-efa:platform: 'kubernetes' is not in this version"),
+        ({"expect": "rdma"}, "ray-train-efa:expect: 'rdma' is none of efa, socket, gloo"),
+        ({"jobDeadlineSeconds": 0}, "ray-train-efa:jobDeadlineSeconds: '0' must be at least 1"),
+        ({"trainNumWorkers": 5}, "ray-train-efa:trainNumWorkers: '5' is more than the cluster's 4 trainers"),
+        ({"localDashboardPort": 70000}, "ray-train-efa:localDashboardPort: '70000' must be between 0 and 65535"),
+        ({"trainKillAtStep": 41}, "ray-train-efa:trainKillAtStep: '41' is beyond trainSteps 40"),
+        ({"trainKillAtStep": 4, "trainMaxFailures": 0}, "trainKillAtStep: '4' needs trainMaxFailures of at least 1"),
+        ({"jobPip": ["six"]}, "ray-train-efa:jobPip: 'six' is not pinned"),
+        ({"jobPip": ["six>=1"]}, "ray-train-efa:jobPip: 'six>=1' is not pinned"),
+        ({"jobPip": {"six": 1}}, "is not a list"),
+        ({"jobEnv": {"1A": "x"}}, "ray-train-efa:jobEnv: '1A' is not the name of an environment variable"),
+        ({"jobEnv": {"A": ["x"]}}, "ray-train-efa:jobEnv: 'A' must have text as its value"),
+        ({"jobEnv": {"RAY_DEDUP_LOGS": "1"}}, "ray-train-efa:jobEnv: 'RAY_DEDUP_LOGS' is set by the job itself"),
+        ({"gateMaxEvalLoss": "-1"}, "ray-train-efa:gateMaxEvalLoss: '-1' must be a finite number above 0"),
+        ({"storagePath": " "}, "ray-train-efa:storagePath: must not be empty"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_with_its_value(changes: dict[str, Any], message: str) -> None:
+    assert message in problems(**changes)
+
+
+def test_all_problems_are_said_at_once() -> None:
+    text = problems(trainSteps=0, trainLr="x", expect="rdma")
+    assert len(text.splitlines()) == 4
+
+
+def test_a_secret_kept_in_clear_is_refused_without_showing_it() -> None:
+    text = problems(jobSecretEnv={"HF_TOKEN": "hf_in_clear"})
+    assert "jobSecretEnv: 'HF_TOKEN' is kept in clear" in text
+    assert "hf_in_clear" not in text
+
+
+def test_a_secret_is_taken_and_is_in_no_plain_setting() -> None:
+    settings = load(secret=("jobSecretEnv",), jobSecretEnv={"HF_TOKEN": "hf_hidden"})
+    assert settings.job.secret_env_names == ("HF_TOKEN",)
+    assert "hf_hidden" not in repr(settings) + json.dumps(dict(settings.declared))
+
+
+def test_an_unknown_secret_setting_is_not_shown() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(secret=("jobSecrets",), jobSecrets="hf_hidden")
+    assert "hf_hidden" not in str(caught.value)
+    assert "jobSecrets: '***' is not a setting" in str(caught.value)
+
+
+def test_a_name_in_both_environments_is_refused() -> None:
+    with pytest.raises(SettingsError, match="'TOKEN' is also in jobSecretEnv"):
+        load(secret=("jobSecretEnv",), jobSecretEnv={"TOKEN": "a"}, jobEnv={"TOKEN": "b"})
+
+
+def test_pins_in_every_form_are_taken() -> None:
+    pins = ["six==1.16.0", "ray[data]==2.58.0", "mine @ https://example.org/mine.whl", "/data/mine-1-py3-none-any.whl"]
+    assert load(jobPip=pins).job.pip == tuple(pins)

@@ -1,0 +1,63 @@
+"""Sharded checkpoints: every rank writes its own shards straight into the shared directory."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+from training.checkpoint_files import Progress, read_progress, write_marker, write_progress
+from training.errors import TrainingError
+
+
+def save(directory: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    """Called by every rank. Raises TrainingError naming --storage_path where the storage refuses."""
+
+    def begin() -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        write_progress(directory, progress)
+
+    _on_rank_zero(begin, directory)
+    try:
+        dcp.save(_state(module, optimizer), checkpoint_id=directory)
+    except CheckpointException as error:
+        causes = [wrapped[0] for wrapped in error.failures.values()]
+        raise _storage_error(directory, causes[0]) from error
+    # dcp.save returns where all shards are written; only then may the marker exist.
+    _on_rank_zero(lambda: write_marker(directory, progress.step, dist.get_world_size()), directory)
+
+
+def load(directory: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    """Called by every rank, whatever number of ranks saved it."""
+    state = _state(module, optimizer)
+    dcp.load(state, checkpoint_id=directory)
+    set_state_dict(module, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    return read_progress(directory)
+
+
+def _state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    model, optim = get_state_dict(module, optimizer)
+    return {"model": model, "optimizer": optim}
+
+
+def _on_rank_zero(action: Callable[[], None], directory: Path) -> None:
+    """Every rank learns whether rank 0 failed, so that none waits for it in the next collective."""
+    failure: list[Any] = [None]
+    if dist.get_rank() == 0:
+        try:
+            action()
+        except OSError as error:
+            failure = [str(error)]
+    dist.broadcast_object_list(failure, src=0)
+    if failure[0] is not None:
+        raise _storage_error(directory, failure[0])
+
+
+def _storage_error(directory: Path, cause: object) -> TrainingError:
+    return TrainingError(f"--storage_path: checkpoint {directory} cannot be written: {cause}")

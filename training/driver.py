@@ -1,0 +1,149 @@
+"""The driver: checks what can be checked before a rank starts, starts the ranks, and reports."""
+
+import json
+import os
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from training import packages
+from training.checkpoint_files import require_complete, step_of
+from training.config import GPU, TrainConfig, parse_arguments
+from training.errors import TrainingError, first_line
+from training.failure import root_cause
+from training.model_source import check_model_exists
+from training.record import JobReport
+from training.run_directory import RUN_NAME, RunDirectory
+from training.train import TrainLoop, train_func
+from training.worker_setup import HOOK, PIP_VARIABLE, load_secrets, node_directory, working_directory
+
+EXIT_FAILED = 1
+EXIT_BAD_ARGUMENT = 2
+_OWN_VARIABLES = {PIP_VARIABLE, "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns the exit code; the last line on stdout is the job's record."""
+    report = JobReport(started_at=time.time())
+    try:
+        report.config = config = parse_arguments(argv)
+    except TrainingError as error:
+        report.finish(str(error))
+        return EXIT_BAD_ARGUMENT
+    watchdog = threading.Timer(config.deadline_s, _give_up, (report, config))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        _run(config, report)
+    except TrainingError as error:
+        report.finish(str(error))
+        return EXIT_FAILED
+    except Exception as error:
+        traceback.print_exc()
+        report.finish(root_cause(error))
+        return EXIT_FAILED
+    report.finish(None)
+    return 0
+
+
+def _give_up(report: JobReport, config: TrainConfig) -> None:
+    """End this process, and with it, by Ray's doing, every rank: also where ranks hang and fit() never returns."""
+    if report.finish(f"--deadline_s {config.deadline_s:g}: the deadline passed before the run ended"):
+        os._exit(EXIT_FAILED)
+
+
+def _run(config: TrainConfig, report: JobReport) -> None:
+    secret_names = load_secrets(working_directory())
+    RunDirectory.of(config).create()
+    if config.resume_from is not None:
+        _check_resume(config)
+    check_model_exists(config.model_id)
+
+    # Before Ray is imported, which reads them. Cold imports of torch on every rank exceed Ray's own minute.
+    os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(int(config.deadline_s) + 1))
+    os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
+    if config.worker_resource != GPU:
+        # Preemption notices come from clouds; elsewhere the watcher is one more process that imports Ray Train.
+        os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")
+    importing = time.time()
+    import ray
+
+    connecting = time.time()
+    report.timings["driver_import_s"] = connecting - importing
+    _connect(config)
+    report.timings["ray_init_s"] = time.time() - connecting
+    if config.pip:
+        packages.activate(config.pip, node_directory())
+    report.world_size = count_ranks(config, ray.cluster_resources())
+    print(
+        f"[train] {config.model_id} on {config.dataset}: {config.steps} steps, "
+        f"{report.world_size} ranks x {config.batch_size} sequences x {config.seq_len} tokens",
+        flush=True,
+    )
+    _fit(config, report, secret_names)
+
+
+def _check_resume(config: TrainConfig) -> None:
+    assert config.resume_from is not None
+    step = step_of(require_complete(config.resume_from))
+    if step >= config.steps:
+        raise TrainingError(
+            f"--resume_from {config.resume_from}: of step {step}, so --steps {config.steps} leaves nothing to train"
+        )
+
+
+def _connect(config: TrainConfig) -> None:
+    import ray
+
+    # Ray merges this with the runtime_env the job was submitted with.
+    runtime_env: dict[str, Any] = {
+        "worker_process_setup_hook": HOOK,
+        "env_vars": {PIP_VARIABLE: json.dumps(list(config.pip))},
+    }
+    try:
+        ray.init(address="auto", runtime_env=runtime_env)
+    except ConnectionError as error:
+        raise TrainingError(f"no Ray cluster to join: {first_line(error)}") from error
+
+
+def count_ranks(config: TrainConfig, resources: dict[str, float]) -> int:
+    """Raises TrainingError where the cluster has fewer than --num_workers asks for, or none."""
+    available = int(resources.get(config.worker_resource, 0))
+    if available == 0:
+        raise TrainingError(f"--worker_resource {config.worker_resource}: the cluster has none; every rank takes one")
+    if config.num_workers > available:
+        raise TrainingError(
+            f"--num_workers {config.num_workers}: the cluster has {available} {config.worker_resource!r} "
+            f"(--worker_resource), of which every rank takes one"
+        )
+    return config.num_workers or available
+
+
+def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) -> None:
+    importing = time.time()
+    import ray
+    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchTrainer
+
+    report.timings["driver_import_s"] += time.time() - importing
+    scaling = ScalingConfig(num_workers=report.world_size, use_gpu=True)
+    if config.worker_resource != GPU:
+        scaling = ScalingConfig(num_workers=report.world_size, resources_per_worker={config.worker_resource: 1})
+    environment = ray.get_runtime_context().runtime_env.get("env_vars", {})
+    loop = TrainLoop(
+        config=config,
+        job_environment=tuple(sorted({*environment, *secret_names} - _OWN_VARIABLES)),
+        started_at=time.time(),
+    )
+    TorchTrainer(
+        train_func,
+        train_loop_config=loop,
+        scaling_config=scaling,
+        run_config=RunConfig(
+            name=RUN_NAME,
+            storage_path=str(RunDirectory.of(config).path.parent),
+            failure_config=FailureConfig(max_failures=config.max_failures),
+        ),
+    ).fit()

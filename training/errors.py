@@ -1,0 +1,10 @@
+"""The one error a user is meant to read."""
+
+
+class TrainingError(Exception):
+    """A failure with a cause the user can act on; its text is one line that names the argument and its value."""
+
+
+def first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,35 @@
+"""From a failed worker group to the one line a user reads."""
+
+import re
+
+from training.errors import TrainingError, first_line
+
+# What the other ranks say when one is gone: true, but never the cause.
+_PEER_LOST = re.compile(r"connection (closed|reset|refused)|broken pipe|gloo|nccl|timed out", re.IGNORECASE)
+
+
+def root_cause(error: BaseException) -> str:
+    """The failure that the others follow from: a reported error, else a rank's own exception, else a dead rank."""
+    failures: dict[int, BaseException] = getattr(error, "worker_failures", {})
+    if not failures:
+        inner = getattr(error, "controller_failure", error)
+        return first_line(_unwrap(inner))
+    rank, cause = min(((rank, _unwrap(failure)) for rank, failure in failures.items()), key=_order)
+    if isinstance(cause, TrainingError):
+        return str(cause)
+    return f"rank {rank}: {type(cause).__name__}: {first_line(cause)}"
+
+
+def _order(item: tuple[int, BaseException]) -> tuple[int, int]:
+    rank, cause = item
+    if isinstance(cause, TrainingError):
+        return 0, rank
+    if _PEER_LOST.search(str(cause)):
+        return 3, rank
+    return (2 if type(cause).__module__.startswith("ray.") else 1), rank
+
+
+def _unwrap(error: BaseException) -> BaseException:
+    """Ray Train wraps what a rank raised in an exception whose text is the whole traceback."""
+    inner = getattr(error, "_base_exc", None)
+    return inner if isinstance(inner, BaseException) else error

@@ -1,0 +1,81 @@
+"""The model: a tiny Qwen2 made here, or any causal language model that from_pretrained loads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from training.config import TINY_QWEN2, TrainConfig
+from training.errors import TrainingError, first_line
+
+BYTE_VOCABULARY = 256 + 3  # the byte values, then padding, begin and end of text
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """`encode` turns text into a 1-D tensor of token ids below `vocab_size`."""
+
+    module: torch.nn.Module
+    vocab_size: int
+    encode: Callable[[str], torch.Tensor]
+
+
+def load_model(config: TrainConfig) -> LanguageModel:
+    """Float32 weights on the CPU, the same on every rank. Raises TrainingError where the model cannot be loaded."""
+    if config.model_id == TINY_QWEN2:
+        return LanguageModel(_tiny_qwen2(config), BYTE_VOCABULARY, encode_bytes)
+    return _pretrained(config)
+
+
+def encode_bytes(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).long()
+
+
+def _tiny_qwen2(config: TrainConfig) -> torch.nn.Module:
+    # From its own module: the Auto classes would import more for the same result.
+    from transformers.models.qwen2.configuration_qwen2 import Qwen2Config
+    from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM
+
+    torch.manual_seed(config.seed)
+    module: torch.nn.Module = Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=BYTE_VOCABULARY,
+            hidden_size=128,
+            intermediate_size=384,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=max(2048, config.seq_len),
+            tie_word_embeddings=False,
+            use_cache=False,
+        )
+    )
+    return module
+
+
+def _pretrained(config: TrainConfig) -> LanguageModel:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        module: Any = AutoModelForCausalLM.from_pretrained(config.model_id, dtype=torch.float32)
+        tokenizer = None if config.dataset == "random" else AutoTokenizer.from_pretrained(config.model_id)
+    except (OSError, ValueError) as error:
+        raise TrainingError(f"--model_id {config.model_id}: cannot be loaded: {first_line(error)}") from error
+    module.config.use_cache = False
+    longest = getattr(module.config, "max_position_embeddings", config.seq_len)
+    if config.seq_len > longest:
+        raise TrainingError(f"--seq_len {config.seq_len}: --model_id {config.model_id} takes at most {longest} tokens")
+
+    def encode(text: str) -> torch.Tensor:
+        assert tokenizer is not None
+        return torch.tensor(tokenizer(text, verbose=False)["input_ids"])
+
+    return LanguageModel(module, module.config.vocab_size, encode)
+
+
+def next_token_loss(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy in nats over (rows, seq_len) predictions, in float32 whatever the model computes in."""
+    logits = module(input_ids=rows[:, :-1]).logits
+    return functional.cross_entropy(logits.flatten(0, 1).float(), rows[:, 1:].flatten())

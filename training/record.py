@@ -1,0 +1,86 @@
+"""The one machine-readable line a job ends with."""
+
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from training import checkpoint_files
+from training.config import TrainConfig
+from training.run_directory import RunDirectory
+
+MARK = "RAY_TRAIN_EFA_RECORD"
+SCHEMA = "ray-train-efa/job-record/1"
+
+
+@dataclass
+class JobReport:
+    """Prints the error, if any, and the record, once: the driver's main thread and its deadline race for it."""
+
+    started_at: float
+    config: TrainConfig | None = None
+    world_size: int = 0
+    timings: dict[str, float] = field(default_factory=dict)
+    _told: threading.Lock = field(default_factory=threading.Lock)
+
+    def finish(self, error: str | None) -> bool:
+        """False where the record has been printed already."""
+        if not self._told.acquire(blocking=False):
+            return False
+        record = self._record(error)
+        if error is not None:
+            print(f"[error] {error}", flush=True)
+        print(MARK, json.dumps(record, separators=(",", ":"), allow_nan=False), flush=True)
+        return True
+
+    def _record(self, error: str | None) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "schema": SCHEMA,
+            "run_id": self.config.run_id if self.config else "",
+            "status": "succeeded" if error is None else "failed",
+            "error": error,
+            "arguments": self.config.as_json() if self.config else {},
+            "world_size": self.world_size,
+            "attempts": [],
+            "losses": [],
+            "tokens_per_step": None,
+            "tokens_per_second": None,
+            "step_seconds": None,
+            "eval": {"before": None, "after": None},
+            "checkpoint": None,
+            "peak_memory_bytes": {},
+            "timings": {},
+        }
+        if self.config is not None:
+            _add_what_is_stored(record, RunDirectory.of(self.config))
+        record["timings"] |= self.timings | {"total_s": time.time() - self.started_at}
+        return record
+
+
+def _add_what_is_stored(record: dict[str, Any], run: RunDirectory) -> None:
+    """Evidence and figures the ranks left in the run's directory: for a failed run as far as it got."""
+    record["attempts"] = [_attempt(run, number) for number in run.attempts()]
+    if record["attempts"]:
+        ranks = record["attempts"][-1]["ranks"]
+        record["peak_memory_bytes"] = {str(rank["rank"]): rank["peak_memory_bytes"] for rank in ranks}
+    if run.result.is_file():
+        record |= json.loads(run.result.read_text())
+        return
+    newest, _ = checkpoint_files.newest_complete(run.checkpoints)
+    if newest is not None:
+        progress = checkpoint_files.read_progress(newest)
+        record["losses"] = progress.losses
+        record["eval"]["before"] = progress.eval_before
+        record["checkpoint"] = {"path": str(newest), "step": progress.step}
+
+
+def _attempt(run: RunDirectory, number: int) -> dict[str, Any]:
+    ranks = run.testimonies(number)
+    return {
+        "attempt": number,
+        "resumed_from_step": ranks[0]["resumed_from_step"] if ranks else None,
+        "started_at": datetime.fromtimestamp(run.attempt(number).stat().st_ctime, UTC).isoformat(),
+        "ranks": ranks,
+    }

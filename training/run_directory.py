@@ -1,0 +1,66 @@
+"""Where one run keeps what must outlive its processes."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.config import TrainConfig
+from training.errors import TrainingError
+
+RUN_NAME = "ray-train-fsdp-llm"
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Ray's own directory of the run (storage path / name): a checkpoint elsewhere Ray would insist on copying."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> "RunDirectory":
+        return cls(Path(config.storage_path) / config.run_id / RUN_NAME)
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def result(self) -> Path:
+        """Rank 0's figures, rewritten at every checkpoint and at the end."""
+        return self.path / "result.json"
+
+    def attempt(self, number: int) -> Path:
+        return self.path / "evidence" / f"attempt-{number}"
+
+    def attempts(self) -> list[int]:
+        return sorted(int(path.name.removeprefix("attempt-")) for path in self.path.glob("evidence/attempt-*"))
+
+    def testimonies(self, number: int) -> list[dict[str, Any]]:
+        """What the ranks of an attempt wrote, in the order of ranks; of those that got so far."""
+        found = [json.loads(path.read_text()) for path in self.attempt(number).glob("rank-*.json")]
+        return sorted(found, key=lambda testimony: int(testimony["rank"]))
+
+    def begin_attempt(self) -> int:
+        """Claim the next attempt's number, durably: a count in memory would not survive what attempts are for."""
+        number = max(self.attempts(), default=0) + 1
+        self.attempt(number).mkdir(parents=True)
+        return number
+
+    def claim_kill(self) -> bool:
+        """True for the first caller of this run only."""
+        try:
+            (self.path / "killed").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def create(self) -> None:
+        """Raises TrainingError naming --storage_path where nothing can be written."""
+        probe = self.path / ".writable"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe.write_text("probe")
+            probe.unlink()
+        except OSError as error:
+            raise TrainingError(f"--storage_path {self.path.parents[1]}: cannot be written: {error}") from error

@@ -1,0 +1,31 @@
+"""FSDP2: every parameter, gradient and optimizer state split over all ranks."""
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+
+def shard(module: torch.nn.Module, device: torch.device) -> None:
+    """Shard in place over one mesh of all ranks: each transformer block is a unit, the rest is the root's.
+
+    On CUDA the master weights stay float32, compute is bfloat16 and gradients are reduced in float32.
+    """
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    policy = MixedPrecisionPolicy()
+    if device.type == "cuda":
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in transformer_blocks(module):
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(module, mesh=mesh, mp_policy=policy)
+
+
+def transformer_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """The repeated layers, by the class names that every transformers model lists as not to be split."""
+    names = set(getattr(module, "_no_split_modules", None) or ())
+    return [child for child in module.modules() if type(child).__name__ in names]
+
+
+def make_optimizer(module: torch.nn.Module, lr: float, device: torch.device) -> torch.optim.Optimizer:
+    """AdamW over the shards, so only after shard()."""
+    return torch.optim.AdamW(module.parameters(), lr=lr, fused=device.type == "cuda")

@@ -1,0 +1,178 @@
+"""FSDP training of a causal language model on Ray.
+
+    python -m training.train --storage_path /shared/runs --run_id first --worker_resource GPU
+
+starts the driver (driver.py), which lets Ray Train run train_func below once per rank, on every node at once.
+"""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+from training.config import TrainConfig
+from training.errors import TrainingError
+from training.run_directory import RunDirectory
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainLoop:
+    """What the driver hands to every rank."""
+
+    config: TrainConfig
+    job_environment: tuple[str, ...]
+    """Names of the variables the job was given."""
+    started_at: float
+    """Unix time at which the driver asked for the worker group."""
+
+
+def train_func(loop: TrainLoop) -> None:
+    """What each rank runs. Ray Train has made the process group: gloo between CPUs, NCCL between GPUs."""
+    # Imported here and not above: the driver and Ray's controller load this file as well, and need none of it.
+    import gc
+
+    import ray.train
+    import torch
+    import torch.distributed as dist
+    from ray.train.torch import get_device
+
+    from training import checkpoint, evidence
+    from training.checkpoint_files import Progress, newest_complete, require_complete, step_directory
+    from training.data import open_dataset, train_batch
+    from training.evaluation import evaluate
+    from training.measure import Stopwatch, write_result
+    from training.model import load_model, next_token_loss
+    from training.sharding import make_optimizer, shard
+
+    gc.freeze()
+    config = loop.config
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    device: torch.device = get_device()
+    if device.type == "cpu":
+        torch.set_num_threads(threads_per_rank(ray.train.get_context().get_local_world_size()))
+
+    def say(line: str) -> None:
+        if rank == 0:
+            print(f"[train] {line}", flush=True)
+
+    # One attempt ends where a rank dies; Ray then starts all ranks anew and this function from its top.
+    run = RunDirectory.of(config)
+    claimed = [run.begin_attempt() if rank == 0 else 0]
+    dist.broadcast_object_list(claimed, src=0)
+    attempt = claimed[0]
+    stopwatch = Stopwatch(worker_group_s=time.time() - loop.started_at)
+
+    # Every rank builds the same model, keeps its own slice of it, and only then makes the optimizer over the slices.
+    model = load_model(config)
+    module = model.module.to(device)
+    shard(module, device)
+    optimizer = make_optimizer(module, config.lr, device)
+    dataset = open_dataset(config, model.encode, model.vocab_size)
+
+    testimony = evidence.testify(
+        attempt=attempt, device=device, job_environment=loop.job_environment, transport_lines=[]
+    )
+    nodes: list[int] = [0] * world_size
+    dist.all_gather_object(nodes, testimony["node_rank"])
+    say(f"worker group up: {world_size} ranks on {max(nodes) + 1} nodes ({stopwatch.worker_group_s:.1f} s)")
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    say(f"{config.model_id}: {parameters:,} parameters over {world_size} {dist.get_backend()} ranks")
+
+    # Resume from this run's own newest checkpoint, or else from the one the user named.
+    progress = Progress(step=0, losses=[], eval_before=None)
+    newest, passed_over = newest_complete(run.checkpoints)
+    for line in passed_over:
+        say(line)
+    if newest is not None:
+        progress = checkpoint.load(newest, module, optimizer)
+        say(f"resumed from step {progress.step} (attempt {attempt})")
+    elif config.resume_from is not None:
+        loaded = checkpoint.load(require_complete(config.resume_from), module, optimizer)
+        # Another run's first evaluation is not this one's.
+        progress = Progress(step=loaded.step, losses=loaded.losses, eval_before=None)
+        say(f"resumed from step {progress.step} of {config.resume_from} (attempt {attempt})")
+    testimony["resumed_from_step"] = progress.step
+    evidence.write_testimony(run.attempt(attempt), testimony)
+
+    def evaluation(name: str) -> dict[str, float]:
+        with stopwatch.evaluation():
+            figures: dict[str, float] = evaluate(module, dataset, config, device)
+        loss, perplexity, tokens = figures["loss"], figures["perplexity"], figures["tokens"]
+        say(f"eval {name}: loss {loss:.4f} perplexity {perplexity:.1f} ({tokens:,} tokens)")
+        return figures
+
+    eval_before = progress.eval_before or evaluation("before")
+    losses = list(progress.losses)
+    saved = newest
+    tokens_per_step = config.batch_size * config.seq_len * world_size
+
+    for step in range(progress.step + 1, config.steps + 1):
+        if step == config.kill_at_step and rank == world_size - 1 and run.claim_kill():
+            print(f"[train] rank {rank} kills its own process at the start of step {step} (--kill_at_step)", flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with stopwatch.step():
+            rows = train_batch(dataset, step, rank, config.batch_size).to(device)
+            loss = next_token_loss(module, rows)  # parameters are gathered block by block
+            loss.backward()  # gathered again, gradients reduced and scattered to their owners
+            norm = torch.nn.utils.clip_grad_norm_(module.parameters(), max_norm=1.0)
+            mean = loss.detach().clone()
+            dist.all_reduce(mean, op=dist.ReduceOp.SUM)
+            mean_loss = mean.item() / world_size
+            if not (torch.isfinite(mean).item() and torch.isfinite(norm).all().item()):
+                raise TrainingError(
+                    f"--lr {config.lr}: the loss or the gradient of step {step} is not finite ({mean_loss})"
+                )
+            optimizer.step()  # local: each rank updates its own slice
+            optimizer.zero_grad(set_to_none=True)
+
+        losses.append((step, mean_loss))
+        say(
+            f"step {step}/{config.steps} loss {mean_loss:.4f} tokens/s {tokens_per_step / stopwatch.steps[-1]:,.0f}"
+            f" grad norm {float(norm):.2f}"
+        )
+
+        if config.eval_every and step % config.eval_every == 0 and step < config.steps:
+            evaluation(f"at step {step}")
+
+        if config.checkpoint_every and (step % config.checkpoint_every == 0 or step == config.steps):
+            directory = step_directory(run.checkpoints, step)
+            now = Progress(step=step, losses=losses, eval_before=eval_before)
+            with stopwatch.checkpoint():
+                checkpoint.save(directory, module, optimizer, now)
+            saved = directory
+            say(f"checkpoint step {step} -> {directory.relative_to(run.path)} ({stopwatch.last_checkpoint_s:.1f} s)")
+            # Ray keeps it in the run's Result; NO_UPLOAD because it lies in the run's storage already.
+            ray.train.report(
+                {"step": step, "loss": mean_loss},
+                checkpoint=ray.train.Checkpoint(str(directory)),
+                checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
+            )
+
+    eval_after = evaluation("after")
+    testimony["peak_memory_bytes"] = evidence.peak_memory_bytes(device)
+    evidence.write_testimony(run.attempt(attempt), testimony)
+    if rank == 0:
+        write_result(
+            run.result,
+            stopwatch=stopwatch,
+            losses=losses,
+            tokens_per_step=tokens_per_step,
+            eval_before=eval_before,
+            eval_after=eval_after,
+            saved=saved,
+        )
+    dist.barrier()
+
+
+def threads_per_rank(ranks_here: int) -> int:
+    """Torch threads that leave no core with two. Ranks of several Ray nodes on one host count together."""
+    return max(1, (os.cpu_count() or 1) // ranks_here)
+
+
+if __name__ == "__main__":
+    import sys
+
+    from training.driver import main
+
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,46 @@
+"""What every process of the job does before any of its code is imported."""
+
+import gc
+import json
+import os
+from pathlib import Path
+
+from training import packages
+
+PIP_VARIABLE = "RAY_TRAIN_EFA_PIP"
+SECRETS_FILE = ".job-secrets.json"
+HOOK = "training.worker_setup.prepare_worker"
+
+
+def prepare_worker() -> None:
+    """Ray's worker_process_setup_hook. The packages to add come through the environment, as a JSON list."""
+    # Importing Ray Train, torch and transformers makes a million long-lived objects; with the default threshold a
+    # sixth of that time goes into scanning them again and again.
+    gc.set_threshold(100_000, 20, 100)
+    load_secrets(working_directory())
+    requirements = json.loads(os.environ.get(PIP_VARIABLE, "[]"))
+    if requirements:
+        packages.activate(requirements, node_directory())
+
+
+def working_directory() -> Path:
+    """The job's own, wherever the process has been moved since."""
+    return Path(__file__).resolve().parents[1]
+
+
+def load_secrets(directory: Path) -> list[str]:
+    """Put the secret variables that travel with the job into the environment; returns their names, never values."""
+    file = directory / SECRETS_FILE
+    if not file.is_file():
+        return []
+    secrets = json.loads(file.read_text())
+    os.environ.update(secrets)
+    return sorted(secrets)
+
+
+def node_directory() -> Path:
+    """A directory that all Ray processes of this node share and that goes with the Ray session."""
+    import ray
+
+    context = ray.get_runtime_context()
+    return Path(context.get_temp_dir(), context.get_session_name(), "job_packages")

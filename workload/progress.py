@@ -1,0 +1,67 @@
+"""What of a job's log a person watching `pulumi up` gets to see."""
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+
+STEP = "[train] step "
+PHASE = "[train] "
+ERROR = "[error] "
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_RAY_PREFIX = re.compile(r"^\((?P<actor>[\w.:]+) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-fA-F.:]+))?\) ?")
+
+
+def plain(line: str) -> str:
+    """The line without colour codes and without the `(Actor pid=..., ip=...)` prefix that Ray puts before a worker's."""
+    return _RAY_PREFIX.sub("", _COLOUR.sub("", line.rstrip("\r\n")))
+
+
+class Progress:
+    """Shows phases and errors at once, step lines at most every `every_s` seconds, and remembers how a log ended."""
+
+    def __init__(
+        self, show: Callable[[str], None], *, every_s: float = 3.0, clock: Callable[[], float] = time.monotonic
+    ):
+        self._show = show
+        self._every_s = every_s
+        self._clock = clock
+        self._shown_at = float("-inf")
+        self._held_step: str | None = None
+        self._tail: deque[str] = deque(maxlen=12)
+        self.errors: list[str] = []
+
+    def line(self, line: str) -> None:
+        text = plain(line)
+        if not text.strip():
+            return
+        if text.startswith(ERROR):
+            message = text.removeprefix(ERROR)
+            if message not in self.errors:
+                self.errors.append(message)
+        elif text.startswith(STEP):
+            self._step(text.removeprefix(PHASE))
+        elif text.startswith(PHASE):
+            self._release()
+            self._show(text.removeprefix(PHASE))
+        else:
+            self._tail.append(text)
+
+    def last_useful_lines(self) -> list[str]:
+        """The job's own error lines where it printed any, else the end of its log."""
+        return self.errors[-5:] or list(self._tail)
+
+    def _step(self, text: str) -> None:
+        if self._clock() - self._shown_at >= self._every_s:
+            self._shown_at = self._clock()
+            self._held_step = None
+            self._show(text)
+        else:
+            self._held_step = text
+
+    def _release(self) -> None:
+        """Before a phase line, the last step that was held back: the reader sees where training stood."""
+        if self._held_step is not None:
+            self._show(self._held_step)
+            self._held_step = None

@@ -1,0 +1,155 @@
+"""The training job as a Pulumi resource: its inputs decide when a run is due."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+
+from workload.head import Head
+from workload.job_spec import JobSpec, digest_of
+from workload.provider_process import interrupt, reported, say
+
+IDENTITY = ("training_digest", "arguments", "pip", "env", "secret_env_names", "image", "cluster_spec_digest", "run_id")
+OUTPUTS = (
+    "submission_id",
+    "attempt",
+    "status",
+    "transport",
+    "tokens_per_second",
+    "eval_loss_before",
+    "eval_loss_after",
+    "checkpoint",
+    "record",
+)
+
+
+class RayTrainJobProvider(ResourceProvider):
+    """Delegates to `workload.job`. Pickled by reference, so that no change of code is a change of the resource."""
+
+    serialize_as_secret_always = False
+
+    @reported
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        # Ray's client costs seconds of import; an unchanged `up` never comes here.
+        from workload import job
+        from workload.run_record import write_run_record
+
+        request = job_request(props)
+        outcome = job.run(request, say=say, interrupt=interrupt)
+        record_path, record = write_run_record(request, outcome, expect=props["expect"], settings=props["settings"])
+        say(f"job {outcome.submission_id} SUCCEEDED; record {record_path}")
+        outs = {
+            **props,
+            "submission_id": outcome.submission_id,
+            "attempt": outcome.attempt,
+            "status": "SUCCEEDED",
+            "transport": record["transport"],
+            "tokens_per_second": record["throughput"]["tokensPerSecond"],
+            "eval_loss_before": record["evaluation"]["lossBefore"],
+            "eval_loss_after": record["evaluation"]["lossAfter"],
+            "checkpoint": record["checkpoint"],
+            "record": str(record_path),
+        }
+        return CreateResult(id_=outcome.submission_id, outs=outs)
+
+    @reported
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        changed = [key for key in IDENTITY if digest_of(olds.get(key)) != digest_of(news.get(key))]
+        return DiffResult(changes=bool(changed), replaces=changed)
+
+    @reported
+    def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Reached only after a refresh or an import: nothing but a replacement starts a run."""
+        return UpdateResult(outs={**news, **{key: olds.get(key) for key in OUTPUTS}})
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """A job in state has ended; its record and checkpoints are the user's and stay."""
+
+
+def job_request(props: Mapping[str, Any]) -> Any:
+    """The resource's inputs as `workload.job.JobRequest`; paths are relative to the program's folder."""
+    from workload.job import JobRequest
+
+    spec = JobSpec(
+        training_digest=props["training_digest"],
+        arguments=props["arguments"],
+        pip=props["pip"],
+        env=props["env"],
+        secret_env=props.get("secret_env") or {},
+        image=props["image"],
+        cluster_spec_digest=props["cluster_spec_digest"],
+        run_id=props["run_id"],
+    )
+    storage = props["storage"]
+    return JobRequest(
+        spec=spec,
+        head=Head.from_inputs(props["head"]),
+        training=Path("training").resolve(),
+        runs=Path("runs"),
+        storage=storage if "://" in storage else os.path.realpath(storage),
+        deadline_s=float(props["deadline_seconds"]),
+    )
+
+
+class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
+    """A run of training/train.py on a Ray head, stored once it SUCCEEDED and reported, whatever the verdict on it.
+
+    `head` is `infra.ray_head.RayHead.inputs()`. `storage` is where checkpoints go, as the ranks see it. `expect` is the
+    transport the record is judged by; it decides no rerun.
+    """
+
+    submission_id: pulumi.Output[str]
+    attempt: pulumi.Output[int]
+    status: pulumi.Output[str]
+    transport: pulumi.Output[dict[str, Any]]
+    tokens_per_second: pulumi.Output[float]
+    eval_loss_before: pulumi.Output[float]
+    eval_loss_after: pulumi.Output[float]
+    checkpoint: pulumi.Output[str]
+    record: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        head: pulumi.Input[Mapping[str, Any]],
+        training_digest: str,
+        arguments: Mapping[str, Any],
+        pip: Sequence[str],
+        env: Mapping[str, str],
+        secret_env: pulumi.Input[Mapping[str, str]],
+        secret_env_names: Sequence[str],
+        image: str,
+        cluster_spec_digest: str,
+        run_id: str,
+        storage: str,
+        deadline_seconds: int,
+        expect: str,
+        settings: Mapping[str, Any],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(
+            RayTrainJobProvider(),
+            name,
+            {
+                "head": head,
+                "training_digest": training_digest,
+                "arguments": dict(arguments),
+                "pip": list(pip),
+                "env": dict(env),
+                "secret_env": secret_env,
+                "secret_env_names": sorted(secret_env_names),
+                "image": image,
+                "cluster_spec_digest": cluster_spec_digest,
+                "run_id": run_id,
+                "storage": storage,
+                "deadline_seconds": deadline_seconds,
+                "expect": expect,
+                "settings": dict(settings),
+                **dict.fromkeys(OUTPUTS),
+            },
+            pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),
+        )

@@ -1,0 +1,22 @@
+"""Keeps secret values out of every text that is written or shown."""
+
+from collections.abc import Iterable
+
+SHORTEST = 4
+
+
+class Redactor:
+    """Replaces known secret values in text.
+
+    A value of several lines is matched line by line. Pieces under `SHORTEST` characters are left: replacing every "a" of a
+    log would hide the log, not the secret.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        pieces = {line.strip() for secret in secrets for line in secret.splitlines()}
+        self._pieces = sorted((piece for piece in pieces if len(piece) >= SHORTEST), key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        for piece in self._pieces:
+            text = text.replace(piece, "***")
+        return text

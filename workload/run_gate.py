@@ -1,0 +1,81 @@
+"""The resource that turns a run's verdict and quality into the exit code of `pulumi up`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+
+from workload.errors import ReportedError
+from workload.provider_process import reported, say
+from workload.quality import gate_message, quality_failures
+from workload.run_record import write_verdict
+from workload.transport import judge
+
+# A resource of this provider keeps its place in old states by this import path: do not rename module or class.
+DECIDING = ("submission_id", "expect", "transport", "eval_loss_after", "max_eval_loss")
+
+
+class RunGateProvider(ResourceProvider):
+    """Judges once per change of its inputs; a failed judgement leaves nothing in state, so the next `up` asks again."""
+
+    serialize_as_secret_always = False
+
+    @reported
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        return CreateResult(id_=f"gate-{props['submission_id']}", outs=_judged(props))
+
+    @reported
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        return DiffResult(changes=any(olds.get(key) != news.get(key) for key in DECIDING))
+
+    @reported
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        return UpdateResult(outs=_judged(news))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """A judgement holds nothing."""
+
+
+def _judged(props: Mapping[str, Any]) -> dict[str, Any]:
+    verdict = judge(props["transport"], props["expect"])
+    quality = quality_failures(props.get("eval_loss_after"), props.get("max_eval_loss"))
+    write_verdict(Path(props["record"]), verdict, quality)
+    if message := gate_message(verdict, quality, props["submission_id"]):
+        raise ReportedError(message)
+    say(f"gate: transport {verdict.value} ({'; '.join(verdict.reasons)})")
+    return {**props, "verdict": verdict.value}
+
+
+class RunGate(Resource, module="workload", name="RunGate"):
+    """Fails its `up` unless the run's transport is proven as expected and the model is good enough."""
+
+    verdict: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        submission_id: pulumi.Input[str],
+        record: pulumi.Input[str],
+        transport: pulumi.Input[Mapping[str, Any]],
+        eval_loss_after: pulumi.Input[float | None],
+        expect: str,
+        max_eval_loss: float | None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(
+            RunGateProvider(),
+            name,
+            {
+                "submission_id": submission_id,
+                "record": record,
+                "transport": transport,
+                "eval_loss_after": eval_loss_after,
+                "expect": expect,
+                "max_eval_loss": max_eval_loss,
+                "verdict": None,
+            },
+            opts,
+        )

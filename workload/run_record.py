@@ -1,0 +1,170 @@
+"""The run record: what ran, exactly, and what came of it. `run_record.schema.json` is its contract."""
+
+import datetime
+import json
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workload.errors import ReportedError
+from workload.job_record import transport_of
+from workload.transport import Verdict, judge
+
+if TYPE_CHECKING:
+    from workload.job import JobOutcome, JobRequest
+
+SCHEMA = "ray-train-efa/run-record/1"
+FILE_NAME = "record.json"
+
+
+def write_run_record(
+    request: "JobRequest", outcome: "JobOutcome", *, expect: str, settings: Mapping[str, Any]
+) -> tuple[Path, dict[str, Any]]:
+    """Writes `runs/<submission id>/record.json` and returns its path and content.
+
+    Raises ReportedError when the job's report does not make a valid record.
+    """
+    record = build(request, outcome, expect=expect, settings=settings, code=_commit(request.training.parent))
+    problems = schema_problems(record)
+    if problems:
+        raise ReportedError(
+            "\n".join([f"the report of job {outcome.submission_id} makes no valid run record:", *problems[:8]])
+            + f"\nfull log: {outcome.log}"
+        )
+    path = request.runs / outcome.submission_id / FILE_NAME
+    _write(path, record)
+    return path, record
+
+
+def write_verdict(path: Path, verdict: Verdict, quality: Sequence[str]) -> None:
+    """Brings a record's verdict up to date; a record that is not on this machine is left to where it is."""
+    if not path.exists():
+        return
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["verdict"] = {**_verdict(verdict), "judgedAt": _iso(time.time())}
+    record["quality"] = {"passed": not quality, "reasons": list(quality)}
+    _write(path, record)
+
+
+def schema_problems(record: Mapping[str, Any]) -> list[str]:
+    """What in a record breaks the schema, one line each."""
+    import jsonschema
+
+    schema = json.loads(Path(__file__).with_name("run_record.schema.json").read_text(encoding="utf-8"))
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(record)
+    return [
+        f"  {error.json_path}: {error.message[:200]}" for error in sorted(errors, key=lambda error: error.json_path)
+    ]
+
+
+def build(
+    request: "JobRequest",
+    outcome: "JobOutcome",
+    *,
+    expect: str,
+    settings: Mapping[str, Any],
+    code: tuple[str | None, bool | None],
+) -> dict[str, Any]:
+    """The record of a job that SUCCEEDED, from what was asked for and what the job reported."""
+    spec, reported = request.spec, outcome.record
+    transport = transport_of(reported)
+    evaluation = reported["eval"]
+    ranks = reported["attempts"][-1]["ranks"] if reported["attempts"] else []
+    checkpoint = reported.get("checkpoint")
+    return {
+        "schema": SCHEMA,
+        "submissionId": outcome.submission_id,
+        "attempt": outcome.attempt,
+        "status": "SUCCEEDED",
+        "startedAt": _iso(outcome.started_at),
+        "endedAt": _iso(outcome.ended_at),
+        "image": {"reference": spec.image, "digest": None},
+        "code": {"trainingDigest": spec.training_digest, "commit": code[0], "dirty": code[1]},
+        "cluster": {
+            "kind": request.head.kind,
+            "name": request.head.cluster_name,
+            "session": outcome.session_name,
+            "specDigest": spec.cluster_spec_digest,
+            "rayVersion": outcome.ray_version,
+            "nodes": _nodes(ranks),
+        },
+        "arguments": reported["arguments"],
+        "runtimeEnv": {
+            "pip": list(spec.pip),
+            "env": dict(sorted(spec.env.items())),
+            "secretEnvNames": sorted(spec.secret_env),
+        },
+        "settings": dict(settings),
+        "versions": ranks[0].get("versions", {}) if ranks else {},
+        "transport": transport,
+        "verdict": _verdict(judge(transport, expect)),
+        "quality": {"passed": None, "reasons": ["not judged yet"]},
+        "throughput": {
+            "tokensPerSecond": reported.get("tokens_per_second"),
+            "tokensPerStep": reported.get("tokens_per_step"),
+            "stepSeconds": reported.get("step_seconds", {}),
+        },
+        "memory": {"peakBytesByRank": reported.get("peak_memory_bytes", {})},
+        "evaluation": {
+            "lossBefore": evaluation["before"]["loss"],
+            "lossAfter": evaluation["after"]["loss"],
+            "perplexityBefore": evaluation["before"]["perplexity"],
+            "perplexityAfter": evaluation["after"]["perplexity"],
+            "tokens": evaluation["after"]["tokens"],
+        },
+        "losses": reported["losses"],
+        "checkpoint": checkpoint["path"] if checkpoint else None,
+        "attempts": [
+            {"attempt": each["attempt"], "resumedFromStep": each.get("resumed_from_step", 0), "ranks": each["ranks"]}
+            for each in reported["attempts"]
+        ],
+        "timings": reported["timings"],
+        "log": {"path": str(outcome.log), "connections": outcome.log_connections},
+        "cost": {"hourlyUsd": 0.0 if request.head.kind == "local" else None},
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {"expect": verdict.expect, "value": verdict.value, "reasons": list(verdict.reasons)}
+
+
+def _nodes(ranks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    by_node: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for rank in ranks:
+        by_node[rank["node_id"]].append(rank)
+    return [
+        {
+            "id": node,
+            "host": members[0].get("hostname") or "",
+            "ranks": sorted(int(member["rank"]) for member in members),
+        }
+        for node, members in sorted(by_node.items(), key=lambda item: min(int(member["rank"]) for member in item[1]))
+    ]
+
+
+def _iso(moment: float) -> str:
+    return datetime.datetime.fromtimestamp(moment, datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def _write(path: Path, record: Mapping[str, Any]) -> None:
+    temporary = path.with_suffix(".json.new")
+    try:
+        temporary.write_text(json.dumps(record, indent=2, sort_keys=False) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise ReportedError(f"the run record {path} cannot be written: {error}") from error
+
+
+def _commit(folder: Path) -> tuple[str | None, bool | None]:
+    """The checkout's commit and whether it has changes; (None, None) outside a repository."""
+    try:
+        commit = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        status = subprocess.run(
+            ["git", "-C", folder, "status", "--porcelain"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+    return commit.stdout.strip(), bool(status.stdout.strip())
