@@ -76,7 +76,7 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
 
 
 def _run(stack: Stack) -> dict[str, Any]:
-    """The contract's `run` object, from the job in state and the latest judgement in its record; empty without a job."""
+    """The contract's `run`, from the job in state and the latest judgement in its record; empty without a job."""
     resource = stack.resource(JOB_TYPE)
     if resource is None or not resource.get("outputs"):
         return {}
@@ -93,7 +93,7 @@ def _run(stack: Stack) -> dict[str, Any]:
         "tokensPerSecond": state["tokens_per_second"],
         "evalLossBefore": state["eval_loss_before"],
         "evalLossAfter": state["eval_loss_after"],
-        "checkpoint": state["checkpoint"],
+        "checkpoint": state.get("checkpoint"),
         "record": state["record"],
     }
 

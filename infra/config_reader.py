@@ -10,7 +10,7 @@ import pulumi
 
 
 class ConfigReader:
-    """Reads a project's settings. A value that cannot be used is noted in `problems`, and a usable stand-in returned."""
+    """Reads a project's settings. A value that cannot be used is noted, and a usable stand-in returned."""
 
     def __init__(self, project: str, declarations: Mapping[str, Mapping[str, Any]]) -> None:
         self._project = project

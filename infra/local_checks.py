@@ -88,7 +88,7 @@ def _memory_problem(spec: LocalClusterSpec) -> str | None:
         return None
     return (
         f"too little memory: localWorkerNodes {spec.worker_nodes} x localTrainersPerNode {spec.trainers_per_node} need "
-        f"about {_gib(needed)} with their object stores, {_gib(available)} are free: lower one of the two, or free memory"
+        f"about {_gib(needed)} with their object stores, {_gib(available)} are free: lower one, or free memory"
     )
 
 

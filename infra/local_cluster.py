@@ -39,6 +39,33 @@ class LocalClusterSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Order:
+    """What the launcher is told, as one line of JSON; `keep_token`: the token outlives a start that fails."""
+
+    directory: str
+    name: str
+    worker_nodes: int
+    trainers_per_node: int
+    object_store_bytes: int
+    dashboard_port: int
+    dashboard_ui: bool
+    keep_token: bool
+
+    @classmethod
+    def of(cls, spec: LocalClusterSpec, *, keep_token: bool) -> "Order":
+        return cls(
+            directory=str(spec.directory),
+            name=spec.name,
+            worker_nodes=spec.worker_nodes,
+            trainers_per_node=spec.trainers_per_node,
+            object_store_bytes=spec.object_store_bytes,
+            dashboard_port=spec.dashboard_port,
+            dashboard_ui=spec.dashboard_ui,
+            keep_token=keep_token,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class LocalNode:
     """One Ray node; `pid` is its raylet's, `processes` the (pid, create time) of each process Ray started for it."""
 

@@ -140,6 +140,8 @@ def clear(directory: Path, *, keep_token: bool = False) -> None:
     """Remove what is in the directory, and the directory itself unless the token is kept in it."""
     if not directory.name.startswith(_PREFIX):
         raise DirectoryError(f"{directory} is not the directory of a local cluster: nothing removed")
+    if not os.path.lexists(directory):
+        return
     _check_ours(directory)
     (directory / _STATE_FILE).unlink(missing_ok=True)
     for entry in directory.iterdir():

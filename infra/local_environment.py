@@ -57,6 +57,8 @@ def node_environment(*, cluster_id: str, directory: Path) -> dict[str, str]:
         "GLOO_SOCKET_IFNAME": loopback_interface(),
         "NCCL_SOCKET_IFNAME": loopback_interface(),
         "RAY_USAGE_STATS_ENABLED": "0",
+        # How long a raylet waits for its agents before it gives the node up.
+        "RAY_agent_register_timeout_ms": "180000",
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",
         # Ray renames its processes with setproctitle, which would overwrite the mark in /proc/<pid>/environ.

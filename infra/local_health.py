@@ -16,7 +16,7 @@ _TIMEOUTS_SECONDS = (1.0, 4.0, 10.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """`degraded`: something of the cluster lives, but not all; `stopped`: nothing does. The reasons name node and part."""
+    """`degraded`: a part of the cluster lives; `stopped`: nothing does. The reasons name node and part."""
 
     state: Literal["running", "degraded", "stopped"]
     reasons: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Starts the Ray processes of a local cluster: `python -m infra.local_launcher FD`, a process in a session of its own.
 
-FD is one end of a socket pair. The starter sends one line of JSON (an Order) and gets lines of JSON back: {"say": text},
-then {"ready": state} or {"error": text}. It answers "keep". If it goes away before that, by whatever cause, everything
-that carries the cluster's mark ends.
+FD is one end of a socket pair. The starter sends one line of JSON (an Order) and gets lines of JSON back, {"say": text}
+and then {"ready": state} or {"error": text}. It answers "keep". If it goes away before that, by whatever cause,
+everything that carries the cluster's mark ends.
 """
 
 import json
@@ -11,37 +11,11 @@ import socket
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra import local_processes
-from infra.local_cluster import LocalClusterSpec
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """What to start, as one line of JSON."""
-
-    directory: str
-    name: str
-    worker_nodes: int
-    trainers_per_node: int
-    object_store_bytes: int
-    dashboard_port: int
-    dashboard_ui: bool
-
-    @classmethod
-    def of(cls, spec: LocalClusterSpec) -> "Order":
-        return cls(
-            directory=str(spec.directory),
-            name=spec.name,
-            worker_nodes=spec.worker_nodes,
-            trainers_per_node=spec.trainers_per_node,
-            object_store_bytes=spec.object_store_bytes,
-            dashboard_port=spec.dashboard_port,
-            dashboard_ui=spec.dashboard_ui,
-        )
+from infra import local_directory, local_processes
+from infra.local_cluster import Order
 
 
 class Starter:
@@ -87,6 +61,7 @@ def _end_with_starter(starter: Starter, order: Order, spawning: threading.Lock) 
     if not kept:
         spawning.acquire(timeout=10)  # held from here on: nothing more is started while the rest is ended
         local_processes.end_marked(Path(order.directory))
+        local_directory.clear(Path(order.directory), keep_token=order.keep_token)
     os._exit(0 if kept else 1)
 
 

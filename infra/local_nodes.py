@@ -58,11 +58,14 @@ def stop(directory: Path, *, say: Callable[[str], None]) -> tuple[int, ...]:
     with _reported():
         if not os.path.lexists(directory):
             return local_processes.end_marked(directory)
-        with local_directory.locked(directory, wait_seconds=_LOCK_SECONDS):
-            ended = local_processes.end_marked(directory)
-            local_directory.clear(directory)
-            say(f"{len(ended)} processes of the local Ray cluster ended")
-            return ended
+        try:
+            with local_directory.locked(directory, wait_seconds=_LOCK_SECONDS):
+                ended = local_processes.end_marked(directory)
+                local_directory.clear(directory)
+        except FileNotFoundError:  # another stop was faster
+            return ()
+        say(f"{len(ended)} processes of the local Ray cluster ended")
+        return ended
 
 
 def _adopted(spec: LocalClusterSpec, *, say: Callable[[str], None]) -> LocalCluster | None:
@@ -88,7 +91,7 @@ def _started(spec: LocalClusterSpec, *, say: Callable[[str], None]) -> LocalClus
         local_checks.check(spec)
         local_directory.write_token(spec.directory, spec.token)
         say(f"starting Ray {spec.ray_version}: a head and {spec.worker_nodes} worker nodes")
-        local_start.launch(spec, say=say)
+        local_start.launch(spec, keep_token=had_token, say=say)
     except BaseException:
         local_processes.end_marked(spec.directory)
         local_directory.clear(spec.directory, keep_token=had_token)

@@ -1,4 +1,4 @@
-"""The local platform: a Ray cluster of several nodes on this machine, as a resource with the output every platform has."""
+"""The local platform: a Ray cluster of several nodes on this machine, handed on as a RayHead."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

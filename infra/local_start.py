@@ -1,6 +1,7 @@
 """The starter's side of a local cluster's start: a launcher in a session of its own, spoken to over a socket pair."""
 
 import json
+import re
 import secrets
 import socket
 import subprocess
@@ -12,19 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from infra import local_directory
-from infra.local_cluster import LocalClusterError, LocalClusterSpec
+from infra.local_cluster import LocalClusterError, LocalClusterSpec, Order
 from infra.local_environment import node_environment
-from infra.local_launcher import Order
 
 _PROJECT = Path(__file__).resolve().parent.parent
 _LOG = "start.log"
 _SHOWN_LINES = 12
+_SERVER_LOGS = "*/session_2*/logs/*.[oe]*"
+# Ray's C++ servers mark the line after which they abort with C, for critical.
+_FATAL = re.compile(r"^\[[-\d]+ [\d:,]+ C ")
 
 
-def launch(spec: LocalClusterSpec, *, say: Callable[[str], None]) -> None:
+def launch(spec: LocalClusterSpec, *, keep_token: bool, say: Callable[[str], None]) -> None:
     """Start the nodes and write the directory's state. Raises LocalClusterError.
 
-    When this ends in any other way than by returning, a KILL of this process included, the launcher ends what it started.
+    When this ends in any other way than by returning, a KILL of this process included, the launcher ends what it
+    started and empties the directory, but for a token that is to be kept.
     """
     began = time.monotonic()
     cluster_id = f"{spec.directory.name}-{secrets.token_hex(4)}"
@@ -42,6 +46,7 @@ def launch(spec: LocalClusterSpec, *, say: Callable[[str], None]) -> None:
                 start_new_session=True,
             )
         try:
+            ours.sendall(json.dumps(asdict(Order.of(spec, keep_token=keep_token))).encode() + b"\n")
             ready = _await_ready(ours, spec, say=say)
             ready["timings"]["total"] = round(time.monotonic() - began, 2)
             local_directory.write_state(
@@ -58,7 +63,6 @@ def _await_ready(channel: socket.socket, spec: LocalClusterSpec, *, say: Callabl
     deadline = time.monotonic() + spec.start_seconds
     channel.settimeout(spec.start_seconds)
     try:
-        channel.sendall(json.dumps(asdict(Order.of(spec))).encode() + b"\n")
         for line in channel.makefile("r"):
             message: dict[str, Any] = json.loads(line)
             if "ready" in message:
@@ -77,20 +81,17 @@ def _await_ready(channel: socket.socket, spec: LocalClusterSpec, *, say: Callabl
 
 
 def _failure(spec: LocalClusterSpec, what: str) -> LocalClusterError:
-    lines = [line for path in _logs(spec.directory) for line in _last_lines(path)]
-    return LocalClusterError("\n".join([f"Ray did not start: {what}", *lines[-_SHOWN_LINES:]]))
+    """With the lines in which a server said why it gave up, or else the last ones of the launcher."""
+    fatal = [line for path in sorted(spec.directory.glob(_SERVER_LOGS)) for line in _lines(path) if _FATAL.search(line)]
+    lines = fatal or _lines(spec.directory / _LOG)
+    return LocalClusterError("\n".join([f"Ray did not start: {what}", *(f"  {line}" for line in lines[-_SHOWN_LINES:])]))
 
 
-def _logs(directory: Path) -> list[Path]:
-    return [*sorted(directory.glob("*/session_2*/logs/*.err")), directory / _LOG]
-
-
-def _last_lines(path: Path) -> list[str]:
+def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(errors="replace").strip().splitlines()
+        return path.read_text(errors="replace").strip().splitlines()
     except OSError:
         return []
-    return [f"  {path.name}: {line}" for line in lines[-_SHOWN_LINES:]]
 
 
 def _reap(launcher: subprocess.Popen[bytes]) -> None:

@@ -99,7 +99,7 @@ class Settings:
 
 
 def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
-    """Reads and validates the stack's configuration. Raises SettingsError with every problem found, not just the first."""
+    """Reads and validates the stack's configuration. Raises SettingsError with every problem found."""
     read = ConfigReader(PROJECT, yaml.safe_load(project_file.read_text())["config"])
     read.refuse_unknown()
     platform = read.one_of("platform", PLATFORMS)

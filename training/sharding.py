@@ -28,4 +28,4 @@ def transformer_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
 
 def make_optimizer(module: torch.nn.Module, lr: float, device: torch.device) -> torch.optim.Optimizer:
     """AdamW over the shards, so only after shard()."""
-    return torch.optim.AdamW(module.parameters(), lr=lr, fused=device.type == "cuda")
+    return torch.optim.AdamW(module.parameters(), lr=lr, betas=(0.9, 0.95), fused=device.type == "cuda")

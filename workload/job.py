@@ -64,7 +64,7 @@ class JobOutcome:
 def run(request: JobRequest, *, say: Callable[[str], None], interrupt: Event) -> JobOutcome:
     """Brings the job to its end and returns what it reported.
 
-    Raises RunInterruptedError, with the job left running, when `interrupt` is set; ReportedError for anything but success.
+    Raises RunInterruptedError, with the job left running, when `interrupt` is set; ReportedError for any other failure.
     """
     with reach(request.head) as endpoint:
         api = _connect(endpoint)
@@ -178,6 +178,7 @@ class _Following:
             self._log.abandon()
             raise
         self._log.finish(wait_s=10)
+        self._progress.finish()
         if self._log.unwritten:
             self._say(f"warning: {self._log_path} is incomplete: {self._log.unwritten}")
         if state.status != "SUCCEEDED":
@@ -227,8 +228,8 @@ class _Following:
             if silent > UNREACHABLE_S:
                 raise ReportedError(
                     self._failure(
-                        f"the Ray head has not answered for {silent:.0f} s ({type(error).__name__}); job {self._id} may have "
-                        "been lost with it. The next `pulumi up` repairs the cluster and follows the job or runs it again"
+                        f"the Ray head has not answered for {silent:.0f} s ({type(error).__name__}); job {self._id} may "
+                        "be lost with it. The next `pulumi up` repairs the cluster and follows or repeats the job"
                     )
                 ) from None
             return None
@@ -248,7 +249,8 @@ class _Following:
         self._log.finish(wait_s=5)
         raise ReportedError(
             self._failure(
-                f"job {self._id} was past its deadline (jobDeadlineSeconds: {self._request.deadline_s:.0f}) after {elapsed:.0f} s "
+                f"job {self._id} was past its deadline (jobDeadlineSeconds: {self._request.deadline_s:.0f}) "
+                f"after {elapsed:.0f} s "
                 + ("and was stopped" if ended else f"and did not stop within {STOP_WAIT_S:.0f} s: try `efactl stop`")
             )
         )

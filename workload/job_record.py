@@ -36,7 +36,7 @@ class RecordCollector:
 def transport_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a record that the transport verdict needs: the last attempt's ranks."""
     attempts = record["attempts"]
-    last = attempts[-1] if attempts else {"attempt": 0, "ranks": []}
+    last: Mapping[str, Any] = attempts[-1] if attempts else {"attempt": 0, "ranks": []}
     return {
         "attempt": last["attempt"],
         "worldSize": record["world_size"],

@@ -42,7 +42,7 @@ class JobSpec:
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of the value's canonical JSON. Whole floats count as integers: the engine turns the one into the other."""
+    """SHA-256 of the value's canonical JSON. Whole floats count as integers: the engine makes them so."""
     return hashlib.sha256(json.dumps(_canonical(value), sort_keys=True).encode()).hexdigest()
 
 

@@ -22,7 +22,8 @@ TERMINAL = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 for name in (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
-    "ray._private.runtime_env.packaging"):
+    "ray._private.runtime_env.packaging",
+):
     logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -30,10 +31,10 @@ class JobUnknownError(Exception):
     """The head answers, and has no job of this id."""
 
 
-class _TimedClient(JobSubmissionClient):
+class _TimedClient(JobSubmissionClient):  # type: ignore[misc]
     """Ray sends its requests without a time limit: a frozen head would hold the caller for ever."""
 
-    def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:  # type: ignore[override]
+    def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
         return super()._do_request(method, endpoint, **{"timeout": (CONNECT_S, ANSWER_S), **options})
 
 

@@ -22,8 +22,8 @@ class LogClient(Protocol):
 class LogStream:
     """Follows one job's log in a thread of its own.
 
-    Every connection starts at the log's first character, since Ray's tail takes no offset: what earlier ones delivered is
-    skipped by count. A connection that is silent for a minute is replaced, as a dead one looks just like that.
+    Every connection starts at the log's first character, since Ray's tail takes no offset: what earlier ones delivered
+    is skipped by count. A connection that is silent for a minute is replaced, as a dead one looks just like that.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class LogStream:
                 raise
             except TimeoutError:
                 continue
-            except Exception as error:  # noqa: BLE001 - whatever broke the connection, the next one starts over
+            except Exception as error:
                 self.failure = f"{type(error).__name__}: {error}"
             else:
                 return
@@ -105,7 +105,7 @@ class LogStream:
             await chunks.aclose()  # type: ignore[attr-defined]
 
     def _take(self, chunk: str, offset: int) -> None:
-        """Accepts the part of a chunk that lies behind what is already here; `offset` is the chunk's place in the log."""
+        """Accepts what of a chunk is not here yet; `offset` is the chunk's place in the log."""
         new = chunk[max(0, self._received - offset) :]
         if not new:
             return
@@ -134,7 +134,7 @@ class LogStream:
     def _fetch_rest(self) -> None:
         try:
             whole = self._client.get_job_logs(self._submission_id)
-        except Exception as error:  # noqa: BLE001 - the status has decided; an unreadable end is reported, not fatal
+        except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
             return
         self._take(whole, 0)

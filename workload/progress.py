@@ -14,7 +14,7 @@ _RAY_PREFIX = re.compile(r"^\((?P<actor>[\w.:]+) pid=(?P<pid>\d+)(?:, ip=(?P<ip>
 
 
 def plain(line: str) -> str:
-    """The line without colour codes and without the `(Actor pid=..., ip=...)` prefix that Ray puts before a worker's."""
+    """The line without colour codes and without the `(Actor pid=..., ip=...)` that Ray puts before it."""
     return _RAY_PREFIX.sub("", _COLOUR.sub("", line.rstrip("\r\n")))
 
 
@@ -47,6 +47,10 @@ class Progress:
             self._show(text.removeprefix(PHASE))
         else:
             self._tail.append(text)
+
+    def finish(self) -> None:
+        """At the end of the log: the last step is shown, whenever it came."""
+        self._release()
 
     def last_useful_lines(self) -> list[str]:
         """The job's own error lines where it printed any, else the end of its log."""

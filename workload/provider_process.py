@@ -1,7 +1,7 @@
 """The process a dynamic provider runs in: readable errors, interruption, and not outliving the engine.
 
-Pulumi 3.27x's Python provider has a `Cancel` that does nothing and stays alive when the engine is killed; a `create` that
-follows a job for an hour needs both answered.
+Pulumi 3.27x's Python provider has a `Cancel` that does nothing and stays alive when the engine is killed; a `create`
+that follows a job for an hour needs both answered.
 """
 
 import functools
@@ -74,7 +74,7 @@ def _follow_engine() -> None:
     servicer = sys.modules["__main__"].DynamicResourceProviderServicer
 
     def cancel(self, request, context):  # type: ignore[no-untyped-def]
-        from google.protobuf import empty_pb2
+        from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 
         from workload import provider_process
 

@@ -8,8 +8,8 @@ SHORTEST = 4
 class Redactor:
     """Replaces known secret values in text.
 
-    A value of several lines is matched line by line. Pieces under `SHORTEST` characters are left: replacing every "a" of a
-    log would hide the log, not the secret.
+    A value of several lines is matched line by line. Pieces under `SHORTEST` characters are left: replacing each "a" of
+    a log would hide the log, not the secret.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ SECRETS_FILE = ".job-secrets.json"
 def stage(training: Path, folder: Path, secret_env: Mapping[str, str]) -> None:
     """Fills `folder` with the package `training/`, and the job's secrets in a file that only its owner reads.
 
-    Secrets do not go through runtime_env: Ray logs that, shows it in the Jobs API and puts it on workers' command lines.
+    Secrets do not go through runtime_env: Ray logs that, and puts it on workers' command lines.
     """
     for source in training_files(training):
         target = folder / "training" / source.relative_to(training)

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from tools.setup import pins, uv
 
 # Answers `pulumi version` and nothing else.
 CLI = "#!/bin/sh\necho v{version}\n"
-# Stands in for the compiler: `go build -o DIR` writes the binaries, `go list -m` names a module folder with the two scripts.
+# Stands in for the compiler: `go build -o DIR` writes the binaries, `go list -m` names a folder with the two scripts.
 GO = r"""#!/bin/sh
 here=$(dirname "$0")
 case $1 in
@@ -35,14 +34,15 @@ esac
 class SmallClone:
     """What a newcomer has after `git clone`, with a lock of one package. `run` runs set-up and returns (code, text)."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, installer: Path) -> None:
         self.root = root
         self.project, self.programs, self.cache = root / "clone", root / "programs", root / "cache"
         for folder in (self.project, self.programs, root / "wheels", root / "home"):
             folder.mkdir()
         shutil.copytree(pins.PROJECT / "tools", self.project / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+        (root / "uv.toml").write_text(f"no-index = true\nfind-links = ['{root / 'wheels'}']\n")
         self.lock("1.0")
-        (self.programs / "uv").symlink_to(uv.find())
+        (self.programs / "uv").symlink_to(installer)
         (self.programs / "python3.11").symlink_to(sys.executable)
 
     @property
@@ -99,8 +99,7 @@ class SmallClone:
             "PATH": f"{self.programs}:/usr/bin:/bin",
             "HOME": str(self.root / "home"),
             "XDG_CACHE_HOME": str(self.cache),
-            "UV_NO_INDEX": "1",
-            "UV_FIND_LINKS": str(self.root / "wheels"),
+            "UV_CONFIG_FILE": str(self.root / "uv.toml"),
             # Nothing listens on port 1 of this machine: the download site is out of reach.
             "PULUMI_CLI_SITE": "http://127.0.0.1:1",
             **variables,
@@ -123,10 +122,15 @@ class SmallClone:
 
     def installed(self) -> str:
         """The version of the package in the environment."""
-        command = [self.venv / "bin" / "python", "-c", "import tiny; print(tiny.VERSION)"]
+        command = [str(self.venv / "bin" / "python"), "-c", "import tiny; print(tiny.VERSION)"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.fixture(scope="session")
+def installer() -> Path:
+    return uv.find()
+
+
 @pytest.fixture
-def small_clone(tmp_path: Path) -> SmallClone:
-    return SmallClone(Path(os.path.realpath(tmp_path)))
+def small_clone(tmp_path: Path, installer: Path) -> SmallClone:
+    return SmallClone(tmp_path.resolve(), installer)

@@ -5,7 +5,9 @@ import hashlib
 import http.server
 import io
 import platform
+import shutil
 import signal
+import socket
 import tarfile
 import threading
 import time
@@ -22,7 +24,7 @@ ARCHIVE = f"pulumi-v{VERSION}-{pulumi_download.build_name()}.tar.gz"
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class names it)
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
 
@@ -115,7 +117,6 @@ def test_a_site_out_of_reach_is_said_and_the_cli_is_built(small_clone: SmallClon
 
 
 def test_a_site_that_never_answers_is_given_up_after_seconds(small_clone: SmallClone) -> None:
-    import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -183,8 +184,6 @@ class SmallCloneTwin(SmallClone):
     """A second clone on the same machine: other project folder, same caches and programs."""
 
     def __init__(self, other: SmallClone) -> None:
-        import shutil
-
         self.root, self.programs, self.cache = other.root, other.programs, other.cache
         self.project = other.root / "twin"
         shutil.copytree(other.project, self.project, ignore=shutil.ignore_patterns(".venv"))

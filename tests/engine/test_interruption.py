@@ -1,0 +1,155 @@
+"""An `up` that ends before its job does: training goes on, the next `up` follows it, nothing is left behind."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra import local_nodes
+from tests.support.project import Project, end_group, wait_for
+
+pytestmark = pytest.mark.engine
+
+LONG = {"QUICK_SECONDS": "25"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A stack whose cluster is up already, so that every test starts with the job."""
+    project = Project(tmp_path_factory.mktemp("interrupted") / "project", jobRunId="warm")
+    try:
+        project.must("up", "--yes", "--skip-preview")
+        yield project
+    finally:
+        project.clean()
+
+
+def interrupted(project: Project, number: signal.Signals) -> tuple[str, float]:
+    """Starts a long job, sends the signal once it runs; the output and how long the `up` took to end."""
+    process = project.start_up()
+    try:
+        wait_for(lambda: "step 1/4" in project.said(), seconds=60, what="the job's first step")
+        sent = time.monotonic()
+        # A terminal's Ctrl-C reaches the whole foreground group; TERM and KILL come to one process.
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        process.wait(timeout=20)
+        return project.said(), time.monotonic() - sent
+    finally:
+        end_group(process)
+
+
+def providers(project: Project) -> list[psutil.Process]:
+    """Dynamic providers that still run in this project's folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if "pulumi.dynamic" in " ".join(process.cmdline()) and process.cwd() == str(project.folder):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_next_up_follows_the_job_that_an_interrupted_one_started(project: Project, number: signal.Signals) -> None:
+    project.set(jobRunId=f"run {number.name}", jobEnv=LONG)
+    before = set(project.runs())
+    output, seconds = interrupted(project, number)
+    assert seconds < 15, "an interrupted up ends at once, not when its job ends"
+    (started,) = set(project.runs()) - before
+    if number != signal.SIGKILL:
+        assert f"interrupted: job {started} goes on" in output
+        assert "efactl stop" in output
+    wait_for(lambda: not providers(project), seconds=15, what=f"no provider is left after {number.name}")
+    done = project.efactl("up")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"job {started} is already running: following it" in done.stdout
+    assert set(project.runs()) - before == {started}, "it is the same run"
+    assert project.outputs()["run"]["submissionId"] == started
+    log = (project.folder / "runs" / started / "job.log").read_text()
+    assert [log.count(f"step {n}/4") for n in (1, 2, 3, 4)] == [1, 1, 1, 1], "no line is lost or doubled"
+
+
+def test_a_job_that_ended_while_nobody_followed_is_collected(project: Project) -> None:
+    project.set(jobRunId="collected", jobEnv={"QUICK_SECONDS": "6"})
+    before = set(project.runs())
+    interrupted(project, signal.SIGTERM)
+    (started,) = set(project.runs()) - before
+    time.sleep(8)
+    done = project.efactl("up")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"job {started} finished while nobody followed it" in done.stdout
+    assert set(project.runs()) - before == {started}
+
+
+def test_of_two_ups_at_once_the_second_is_told_and_disturbs_nothing(project: Project) -> None:
+    project.set(jobRunId="two", jobEnv={"QUICK_SECONDS": "12"})
+    process = project.start_up()
+    try:
+        wait_for(lambda: "submitted" in project.said(), seconds=60, what="the job's submission")
+        second = project.efactl("up")
+        assert second.returncode != 0
+        assert "locked" in (second.stdout + second.stderr)
+        assert process.wait(timeout=90) == 0, project.said()
+    finally:
+        end_group(process)
+
+
+def test_a_job_that_someone_stops_is_no_success(project: Project) -> None:
+    project.set(jobRunId="stopped", jobEnv=LONG)
+    process = project.start_up()
+    try:
+        wait_for(lambda: "step 1/4" in project.said(), seconds=60, what="the job's first step")
+        stopped = project.efactl("stop")
+        assert stopped.returncode == 0, stopped.stderr
+        assert process.wait(timeout=60) != 0
+    finally:
+        end_group(process)
+    assert "ended as STOPPED" in project.said()
+    assert "full log: runs/" in project.said()
+    assert project.efactl("stop").stdout.strip() == "no job is running"
+
+
+def test_a_failed_job_is_an_error_and_the_next_up_makes_another_attempt(project: Project) -> None:
+    project.set(jobRunId="failing", jobEnv={"QUICK_END": "fail"})
+    failed = project.up()
+    assert failed.returncode != 0
+    assert "ended as FAILED" in failed.stdout
+    assert "--dataset: 'nowhere' does not exist" in failed.stdout
+    assert "Traceback" not in failed.stdout
+    again = project.up()
+    assert "ended as FAILED: this is attempt 2" in again.stdout
+
+
+def test_destroy_in_mid_run_ends_job_and_cluster(project: Project) -> None:
+    project.set(jobRunId="destroyed", jobEnv=LONG)
+    interrupted(project, signal.SIGINT)
+    directory = local_nodes.cluster_directory(project.folder, project.stack)
+    done = project.efactl("down")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not directory.exists()
+    assert project.state() == []
+
+
+def test_killed_while_the_cluster_starts_nothing_of_it_is_left(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    directory = local_nodes.cluster_directory(project.folder, project.stack)
+    process = project.start_up()
+    try:
+        wait_for(lambda: "starting Ray" in project.said(), seconds=60, what="the cluster's start")
+        time.sleep(2)
+        process.kill()
+        process.wait()
+        wait_for(lambda: not directory.exists(), seconds=60, what="the half-started cluster is taken down")
+        done = project.efactl("up")
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        end_group(process)
+        project.clean()

@@ -1,0 +1,95 @@
+"""The program under mocks: what it registers, with which parents, and what it does not."""
+
+import json
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from infra.settings import PROJECT
+
+ROOT = Path(__file__).parents[2]
+
+
+class Recorded(pulumi.runtime.Mocks):
+    """Answers like an engine on which everything works, and remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.resources: dict[str, pulumi.runtime.MockResourceArgs] = {}
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        self.resources[args.name] = args
+        outputs = dict(args.inputs)
+        if args.typ.endswith("LocalRayCluster"):
+            outputs |= {"address": "http://127.0.0.1:1", "token": "tok", "health": "running"}
+        if args.typ.endswith("RayTrainJob"):
+            ranks = [{"rank": r, "node": f"n{r // 2}", "pid": r, "backend": "gloo", "device": "cpu"} for r in range(4)]
+            outputs |= {
+                "submission_id": "run-1",
+                "transport": {"attempt": 1, "worldSize": 4, "ranks": ranks},
+                "eval_loss_after": 2.0,
+                "record": "runs/run-1/record.json",
+            }
+        return f"{args.name}-id", outputs
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        raise AssertionError(f"the local platform asks no provider anything: {args.token}")
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
+    monkeypatch.chdir(ROOT)
+    declared = yaml.safe_load(Path("Pulumi.yaml").read_text())["config"]
+    values = {f"{PROJECT}:{key}": setting["default"] for key, setting in declared.items()}
+    values |= yaml.safe_load(Path("Pulumi.local.yaml").read_text())["config"]
+    pulumi.runtime.set_all_config({key: v if isinstance(v, str) else json.dumps(v) for key, v in values.items()}, [])
+    mocks = Recorded()
+    pulumi.runtime.set_mocks(mocks, project=PROJECT, stack="local", preview=False)
+    yield mocks
+    pulumi.runtime.set_all_config({}, [])
+
+
+@pytest.fixture
+def program(recorded: Recorded) -> Recorded:
+    @pulumi.runtime.test  # type: ignore[untyped-decorator]
+    def run() -> None:
+        runpy.run_path(str(ROOT / "__main__.py"), run_name="__main__")
+
+    run()
+    return recorded
+
+
+def test_the_local_platform_is_a_cluster_a_job_and_a_gate(program: Recorded) -> None:
+    kinds = sorted(args.typ.rsplit("/", 1)[-1] for args in program.resources.values())
+    assert kinds == [
+        "infra:LocalRayCluster",
+        "ray-train-efa:infra:LocalRay",
+        "workload:RayTrainJob",
+        "workload:RunGate",
+    ]
+
+
+def test_the_job_gets_what_the_settings_and_the_head_say(program: Recorded) -> None:
+    job = program.resources["train"].inputs
+    assert "value" in job["head"], "the head holds a token and travels as a secret"
+    head = job["head"]["value"]
+    assert (head["kind"], head["nodes"], head["accelerators_per_node"]) == ("local", 2, 2)
+    assert job["arguments"]["model_id"] == "tiny-qwen2"
+    assert job["expect"] == "gloo"
+    assert len(job["training_digest"]) == 64
+
+
+def test_the_gate_judges_this_run_by_the_expectation(program: Recorded) -> None:
+    gate = program.resources["gate"].inputs
+    assert gate["submission_id"] == "run-1"
+    assert gate["expect"] == "gloo"
+    assert gate["transport"]["worldSize"] == 4
+
+
+def test_a_provider_in_state_is_a_reference_and_not_code(program: Recorded) -> None:
+    for name in ("train", "gate", "ray-cluster"):
+        assert len(program.resources[name].inputs["__provider"]) < 200, f"{name} would change whenever its code does"

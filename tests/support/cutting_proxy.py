@@ -1,0 +1,68 @@
+"""A TCP proxy on loopback that can cut its connections, for logs and calls that break in the middle."""
+
+import contextlib
+import socket
+import threading
+
+
+class CuttingProxy:
+    """Forwards to one port. `cut()` breaks every open connection; `limit` breaks each after so many bytes."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self.limit: int | None = None
+        self.refusing = False
+        self.cuts = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        with self._lock:
+            victims, self._open = self._open, set()
+        for victim in victims:
+            with contextlib.suppress(OSError):
+                victim.shutdown(socket.SHUT_RDWR)
+            victim.close()
+        self.cuts += 1
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.refusing:
+                client.close()
+                continue
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target), timeout=5)
+            except OSError:
+                client.close()
+                continue
+            server.settimeout(None)
+            with self._lock:
+                self._open |= {client, server}
+            threading.Thread(target=self._copy, args=(client, server, None), daemon=True).start()
+            threading.Thread(target=self._copy, args=(server, client, self.limit), daemon=True).start()
+
+    def _copy(self, source: socket.socket, target: socket.socket, limit: int | None) -> None:
+        passed = 0
+        with contextlib.suppress(OSError):
+            while data := source.recv(4096):
+                if limit is not None and passed + len(data) > limit:
+                    target.sendall(data[: limit - passed])
+                    self.cuts += 1
+                    break
+                target.sendall(data)
+                passed += len(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()

@@ -1,0 +1,87 @@
+"""A job for tests of what surrounds training: it speaks training/train.py's protocol and imports neither torch nor ray.
+
+Its environment steers it: QUICK_SECONDS of steps, QUICK_END (ok, fail, silent, hang), QUICK_BACKEND, QUICK_SHOW (names
+of variables whose SHA-256 it prints, or with a leading '=' the value itself).
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import sys
+import time
+
+LABEL = "first"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--num_workers", type=int, required=True)
+    parser.add_argument("--storage_path", required=True)
+    parser.add_argument("--run_id", required=True)
+    arguments, _ = parser.parse_known_args()
+    secrets = pathlib.Path(".job-secrets.json")
+    if secrets.exists():
+        os.environ.update(json.loads(secrets.read_text()))
+    seconds = float(os.environ.get("QUICK_SECONDS", "0"))
+    end = os.environ.get("QUICK_END", "ok")
+    print(f"[train] quick job {LABEL}: {arguments.steps} steps", flush=True)
+    for name in filter(None, os.environ.get("QUICK_SHOW", "").split(",")):
+        if name.startswith("="):
+            print(f"value of {name[1:]} is {os.environ[name[1:]]}", flush=True)
+        else:
+            print(f"sha256 of {name} is {hashlib.sha256(os.environ[name].encode()).hexdigest()}", flush=True)
+    for step in range(1, arguments.steps + 1):
+        time.sleep(seconds / arguments.steps)
+        print(f"[train] step {step}/{arguments.steps} loss {6 - step / arguments.steps:.4f}", flush=True)
+    if end == "hang":
+        time.sleep(3600)
+    if end == "fail":
+        print("[error] --dataset: 'nowhere' does not exist", flush=True)
+        return 3
+    if end != "silent":
+        print("RAY_TRAIN_EFA_RECORD " + json.dumps(report(arguments)), flush=True)
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> dict[str, object]:
+    ranks = [
+        {
+            "rank": rank,
+            "local_rank": rank % 2,
+            "node_rank": rank // 2,
+            "node_id": f"node-{rank // 2}",
+            "hostname": f"host-{rank // 2}",
+            "pid": os.getpid(),
+            "backend": os.environ.get("QUICK_BACKEND", "gloo"),
+            "device": "cpu",
+            "versions": {"python": "3", "ray": "2", "torch": "2"},
+        }
+        for rank in range(arguments.num_workers)
+    ]
+    return {
+        "schema": "ray-train-efa/job-record/1",
+        "run_id": arguments.run_id,
+        "status": "succeeded",
+        "error": None,
+        "arguments": vars(arguments),
+        "world_size": arguments.num_workers,
+        "attempts": [{"attempt": 1, "resumed_from_step": 0, "ranks": ranks}],
+        "losses": [[step, 6 - step / arguments.steps] for step in range(1, arguments.steps + 1)],
+        "tokens_per_step": 1024,
+        "tokens_per_second": 1000.0,
+        "step_seconds": {"median": 1.0},
+        "eval": {
+            "before": {"loss": 6.0, "perplexity": 403.4, "tokens": 1024},
+            "after": {"loss": 5.0, "perplexity": 148.4, "tokens": 1024},
+        },
+        "checkpoint": None,
+        "peak_memory_bytes": {},
+        "timings": {"total_s": 1.0},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
