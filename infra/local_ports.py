@@ -1,7 +1,7 @@
 """Ports for the parts of a local cluster that can't choose their own in time.
 
-A raylet that lets its agents choose waits 15 s at most for them and then aborts: too little on a busy machine. So they
-get ports from a block, and the block is held by the GCS, which listens on its first port for as long as the cluster lives.
+A raylet whose agents choose their ports waits 15 s at most for them and then aborts: too little on a busy machine. So
+they get ports from a block, and the block is held by the GCS, which listens on its first port as long as it lives.
 """
 
 import random

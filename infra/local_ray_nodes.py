@@ -20,6 +20,7 @@ from ray._private import ray_constants, services
 from ray._private.parameter import RayParams
 from ray._private.state import GlobalState
 from ray._private.utils import write_ray_address
+from ray._raylet import DASHBOARD_AGENT_LISTEN_PORT_NAME, persist_port  # type: ignore[attr-defined]
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
 from ray.dashboard.consts import DASHBOARD_AGENT_ADDR_NODE_ID_PREFIX
 
@@ -206,6 +207,16 @@ class _Node(ray_node.Node):  # type: ignore[misc]
         self._cluster.gcs_is_up(self)
         start = super().start_api_server
         self._cluster.beside(lambda: start(**options))
+
+    def start_raylet(self, *args: Any, **options: Any) -> None:
+        # The raylet is not told this port: it waits for the agent's own note of it, 15 s at most, and then aborts.
+        persist_port(
+            self.get_session_dir_path(),
+            self.node_id,
+            DASHBOARD_AGENT_LISTEN_PORT_NAME,
+            self._ray_params.dashboard_agent_listen_port,
+        )
+        super().start_raylet(*args, **options)
 
 
 def _identity(pid: int) -> tuple[int, float]:

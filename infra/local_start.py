@@ -84,7 +84,8 @@ def _failure(spec: LocalClusterSpec, what: str) -> LocalClusterError:
     """With the lines in which a server said why it gave up, or else the last ones of the launcher."""
     fatal = [line for path in sorted(spec.directory.glob(_SERVER_LOGS)) for line in _lines(path) if _FATAL.search(line)]
     lines = fatal or _lines(spec.directory / _LOG)
-    return LocalClusterError("\n".join([f"Ray did not start: {what}", *(f"  {line}" for line in lines[-_SHOWN_LINES:])]))
+    shown = [f"  {line}" for line in lines[-_SHOWN_LINES:]]
+    return LocalClusterError("\n".join([f"Ray did not start: {what}", *shown]))
 
 
 def _lines(path: Path) -> list[str]:

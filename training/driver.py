@@ -64,6 +64,8 @@ def _run(config: TrainConfig, report: JobReport) -> None:
     # Before Ray is imported, which reads them. Cold imports of torch on every rank exceed Ray's own minute.
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(int(config.deadline_s) + 1))
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
+    # Otherwise every line a rank prints appears twice: once as it is, once through Ray Train's logger.
+    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
     if config.worker_resource != GPU:
         # Preemption notices come from clouds; elsewhere the watcher is one more process that imports Ray Train.
         os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")

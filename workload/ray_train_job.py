@@ -70,8 +70,8 @@ class RayTrainJobProvider(ResourceProvider):
 
 
 def job_request(props: Mapping[str, Any]) -> Any:
-    """The resource's inputs as `workload.job.JobRequest`; paths are relative to the program's folder."""
-    from workload.job import JobRequest
+    """The resource's inputs as `workload.job_following.JobRequest`; paths are relative to the program's folder."""
+    from workload.job_following import JobRequest
 
     spec = JobSpec(
         training_digest=props["training_digest"],

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from workload.errors import ReportedError
 from workload.job_record import transport_of
+from workload.run_folder import RECORD, settle
 from workload.transport import Verdict, judge
 
 if TYPE_CHECKING:
-    from workload.job import JobOutcome, JobRequest
+    from workload.job_following import JobOutcome, JobRequest
 
 SCHEMA = "ray-train-efa/run-record/1"
-FILE_NAME = "record.json"
 
 
 def write_run_record(
@@ -30,11 +30,11 @@ def write_run_record(
     record = build(request, outcome, expect=expect, settings=settings, code=_commit(request.training.parent))
     problems = schema_problems(record)
     if problems:
-        raise ReportedError(
-            "\n".join([f"the report of job {outcome.submission_id} makes no valid run record:", *problems[:8]])
-            + f"\nfull log: {outcome.log}"
-        )
-    path = request.runs / outcome.submission_id / FILE_NAME
+        headline = f"the report of job {outcome.submission_id} makes no valid run record:"
+        message = "\n".join([headline, *problems[:8], f"full log: {outcome.log}"])
+        settle(request.runs / outcome.submission_id, message)
+        raise ReportedError(message)
+    path = request.runs / outcome.submission_id / RECORD
     _write(path, record)
     return path, record
 

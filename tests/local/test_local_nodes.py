@@ -184,7 +184,9 @@ def test_each_node_has_its_own_temporary_directory_raylet_and_declared_resources
 def test_a_job_sees_the_declared_nodes_prints_each_line_once_and_listens_on_loopback_only(directory: Path) -> None:
     cluster = loaded(directory)
     seen: set[tuple[str, str]] = set()
-    status, log = run_job(cluster, textwrap.dedent(JOB).replace("'", '"'), meanwhile=lambda: seen.update(listeners(directory)))
+    status, log = run_job(
+        cluster, textwrap.dedent(JOB).replace("'", '"'), meanwhile=lambda: seen.update(listeners(directory))
+    )
     assert status == JobStatus.SUCCEEDED, log
     for number in range(4):
         assert log.count(f"<rank {number}>") == 1, f"line of rank {number} is not there once:\n{log}"

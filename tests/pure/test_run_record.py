@@ -9,7 +9,7 @@ import pytest
 from tests.support import reports
 from workload.errors import ReportedError
 from workload.head import Head
-from workload.job import JobOutcome, JobRequest
+from workload.job_following import JobOutcome, JobRequest
 from workload.job_record import RecordCollector, transport_of
 from workload.job_spec import JobSpec
 from workload.run_record import schema_problems, write_run_record, write_verdict

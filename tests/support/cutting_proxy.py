@@ -6,15 +6,13 @@ import threading
 
 
 class CuttingProxy:
-    """Forwards to one port. `cut()` breaks every open connection; `limit` breaks each after so many bytes."""
+    """Forwards to one port. `cut()` breaks every open connection, `refusing` accepts no new one."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        self.limit: int | None = None
         self.refusing = False
-        self.cuts = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -26,7 +24,6 @@ class CuttingProxy:
             with contextlib.suppress(OSError):
                 victim.shutdown(socket.SHUT_RDWR)
             victim.close()
-        self.cuts += 1
 
     def close(self) -> None:
         self._listener.close()
@@ -49,19 +46,13 @@ class CuttingProxy:
             server.settimeout(None)
             with self._lock:
                 self._open |= {client, server}
-            threading.Thread(target=self._copy, args=(client, server, None), daemon=True).start()
-            threading.Thread(target=self._copy, args=(server, client, self.limit), daemon=True).start()
+            threading.Thread(target=self._copy, args=(client, server), daemon=True).start()
+            threading.Thread(target=self._copy, args=(server, client), daemon=True).start()
 
-    def _copy(self, source: socket.socket, target: socket.socket, limit: int | None) -> None:
-        passed = 0
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(4096):
-                if limit is not None and passed + len(data) > limit:
-                    target.sendall(data[: limit - passed])
-                    self.cuts += 1
-                    break
                 target.sendall(data)
-                passed += len(data)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

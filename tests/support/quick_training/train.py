@@ -34,8 +34,11 @@ def main() -> int:
         else:
             print(f"sha256 of {name} is {hashlib.sha256(os.environ[name].encode()).hexdigest()}", flush=True)
     for step in range(1, arguments.steps + 1):
-        time.sleep(seconds / arguments.steps)
-        print(f"[train] step {step}/{arguments.steps} loss {6 - step / arguments.steps:.4f}", flush=True)
+        # In two writes, so that a connection can break in the middle of a line.
+        time.sleep(seconds / arguments.steps / 2)
+        print(f"[train] step {step}/", end="", flush=True)
+        time.sleep(seconds / arguments.steps / 2)
+        print(f"{arguments.steps} loss {6 - step / arguments.steps:.4f}", flush=True)
     if end == "hang":
         time.sleep(3600)
     if end == "fail":

@@ -1,0 +1,211 @@
+"""Following one job to its end: its log in a thread, its status polled; the status decides, the log informs."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeVar
+
+import requests
+
+from workload.errors import ReportedError, RunInterruptedError
+from workload.head import Head
+from workload.job_record import RecordCollector
+from workload.job_spec import JobSpec
+from workload.jobs_api import JobsApi, JobState, JobUnknownError
+from workload.log_stream import LogStream
+from workload.progress import Progress
+from workload.redaction import Redactor
+from workload.run_folder import LOG, settle
+
+T = TypeVar("T")
+
+POLL_S = 1.0
+# The driver ends itself at the deadline and says why; the follower steps in only when it did not.
+DEADLINE_GRACE_S = 20.0
+STOP_WAIT_S = 45.0
+UNREACHABLE_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRequest:
+    """What to run and where its traces go. `storage` is the place of checkpoints as the ranks see it."""
+
+    spec: JobSpec
+    head: Head
+    training: Path
+    runs: Path
+    storage: str
+    deadline_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOutcome:
+    """A job that SUCCEEDED and reported."""
+
+    submission_id: str
+    attempt: int
+    session_name: str
+    ray_version: str
+    started_at: float
+    ended_at: float
+    log: Path
+    log_connections: int
+    record: Mapping[str, Any] = field(repr=False)
+
+
+class Following:
+    """One job being followed; `to_the_end` is called once."""
+
+    def __init__(
+        self,
+        api: JobsApi,
+        request: JobRequest,
+        state: JobState,
+        attempt: int,
+        session: str,
+        ray_version: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self._api, self._request, self._attempt, self._say = api, request, attempt, say
+        self._session, self._ray_version = session, ray_version
+        self._id = state.submission_id
+        folder = request.runs / self._id
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log_path = folder / LOG
+        self._progress = Progress(say)
+        self._records = RecordCollector()
+        redactor = Redactor(request.spec.secret_env.values())
+        self._log = LogStream(api.client, self._id, self._log_path, on_line=self._line, redact=redactor)
+        self._elapsed_before = max(0.0, time.time() - state.started_at) if state.started_at else 0.0
+        self._since = time.monotonic()
+        self._reached_at = self._since
+
+    def to_the_end(self, interrupt: Event) -> JobOutcome:
+        try:
+            state = self._wait(interrupt)
+        except BaseException:
+            self._log.abandon()
+            raise
+        self._log.finish(wait_s=10)
+        self._progress.finish()
+        if self._log.unwritten:
+            self._say(f"warning: {self._log_path} is incomplete: {self._log.unwritten}")
+        if state.status != "SUCCEEDED":
+            raise self._settled(self._failure(f"job {self._id} ended as {state.status}", state.message))
+        record = self._records.record
+        if record is None:
+            raise self._settled(self._failure(f"job {self._id} SUCCEEDED but {self._records.problem}"))
+        return JobOutcome(
+            submission_id=self._id,
+            attempt=self._attempt,
+            session_name=self._session,
+            ray_version=self._ray_version,
+            started_at=state.started_at,
+            ended_at=state.ended_at,
+            log=self._log_path,
+            log_connections=self._log.connections,
+            record=record,
+        )
+
+    def _line(self, line: str) -> None:
+        self._records.line(line)
+        self._progress.line(line)
+
+    def _wait(self, interrupt: Event) -> JobState:
+        while True:
+            state = self._poll()
+            if state is not None and state.ended:
+                return state
+            elapsed = self._elapsed_before + time.monotonic() - self._since
+            if elapsed > self._request.deadline_s + DEADLINE_GRACE_S:
+                self._stop_at_deadline(elapsed)
+            if interrupt.wait(POLL_S):
+                raise RunInterruptedError(
+                    f"interrupted: job {self._id} goes on. The next `pulumi up` follows it; `efactl stop` stops it. "
+                    f"Log so far: {self._log_path}"
+                )
+
+    def _poll(self) -> JobState | None:
+        """The job's state; None while the head does not answer, for at most UNREACHABLE_S."""
+        try:
+            state = self._api.job(self._id)
+            self._reached_at = time.monotonic()
+        except JobUnknownError:
+            raise ReportedError(self._lost()) from None
+        except requests.RequestException as error:
+            silent = time.monotonic() - self._reached_at
+            if silent > UNREACHABLE_S:
+                raise ReportedError(
+                    self._failure(
+                        f"the Ray head has not answered for {silent:.0f} s ({type(error).__name__}); job {self._id} "
+                        "may be lost with it. The next `pulumi up` repairs the cluster and follows or repeats the job"
+                    )
+                ) from None
+            return None
+        else:
+            return state
+
+    def _lost(self) -> str:
+        _, session = persisting(self._api.version)
+        if session != self._session:
+            what = f"the Ray head was replaced while job {self._id} ran, and its job table is gone"
+        else:
+            what = f"job {self._id} was deleted from the Ray head"
+        return self._failure(f"{what}: the next `pulumi up` runs it again")
+
+    def _stop_at_deadline(self, elapsed: float) -> None:
+        ended = stop_and_wait(self._api, self._id)
+        self._log.finish(wait_s=5)
+        raise ReportedError(
+            self._failure(
+                f"job {self._id} was past its deadline (jobDeadlineSeconds: {self._request.deadline_s:.0f}) "
+                f"after {elapsed:.0f} s "
+                + ("and was stopped" if ended else f"and did not stop within {STOP_WAIT_S:.0f} s: try `efactl stop`")
+            )
+        )
+
+    def _settled(self, message: str) -> ReportedError:
+        """An error that this job will never get over; kept beside its log, so that it is not collected again."""
+        settle(self._log_path.parent, message)
+        return ReportedError(message)
+
+    def _failure(self, headline: str, message: str = "") -> str:
+        return failure_text(headline, self._progress.last_useful_lines(), self._log_path, message)
+
+
+def failure_text(headline: str, lines: Sequence[str], log: Path, message: str = "") -> str:
+    """Headline, the job's own last words, and where the full log is."""
+    parts = [headline]
+    if lines:
+        parts += [f"  {line[:500]}" for line in lines]
+    elif message:
+        parts += [f"  {line[:500]}" for line in message.splitlines()[-8:]]
+    return "\n".join([*parts, f"full log: {log}"])
+
+
+def stop_and_wait(api: JobsApi, identifier: str) -> bool:
+    """Asks a job to stop; True once it has ended."""
+    try:
+        persisting(lambda: api.stop(identifier))
+        until = time.monotonic() + STOP_WAIT_S
+        while time.monotonic() < until:
+            if persisting(lambda: api.job(identifier)).ended:
+                return True
+            time.sleep(POLL_S / 2)
+    except JobUnknownError:
+        return True
+    return False
+
+
+def persisting(call: Callable[[], T]) -> T:
+    """Repeats a call that can be repeated while its connection breaks; raises what broke it after UNREACHABLE_S."""
+    deadline = time.monotonic() + UNREACHABLE_S
+    while True:
+        try:
+            return call()
+        except (ConnectionError, requests.RequestException):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
