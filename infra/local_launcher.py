@@ -5,6 +5,7 @@ and then {"ready": state} or {"error": text}. It answers "keep". If it goes away
 everything that carries the cluster's mark ends.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -29,7 +30,9 @@ class Starter:
         return Order(**json.loads(self._lines.readline()))
 
     def tell(self, **message: Any) -> None:
-        self._connection.sendall(json.dumps(message).encode() + b"\n")
+        """Send a line; if nobody is there to read it, `wait_for_keep` knows too."""
+        with contextlib.suppress(OSError):
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def wait_for_keep(self) -> bool:
         """True once the starter said so; False when it went away."""
@@ -58,11 +61,13 @@ def main() -> None:
 
 def _end_with_starter(starter: Starter, order: Order, spawning: threading.Lock) -> None:
     kept = starter.wait_for_keep()
-    if not kept:
-        spawning.acquire(timeout=10)  # held from here on: nothing more is started while the rest is ended
-        local_processes.end_marked(Path(order.directory))
-        local_directory.clear(Path(order.directory), keep_token=order.keep_token)
-    os._exit(0 if kept else 1)
+    try:
+        if not kept:
+            spawning.acquire(timeout=10)  # held from here on: nothing more is started while the rest is ended
+            local_processes.end_marked(Path(order.directory))
+            local_directory.clear(Path(order.directory), keep_token=order.keep_token)
+    finally:
+        os._exit(0 if kept else 1)
 
 
 if __name__ == "__main__":

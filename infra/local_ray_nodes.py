@@ -92,8 +92,8 @@ class RayNodes:
     def _wait(self, ready: Callable[[], bool]) -> None:
         """Until every thread has ended and `ready`; the starter's deadline ends this process if that never comes."""
         while any(thread.is_alive() for thread in self._threads) or not ready():
-            for node in self._nodes:
-                for part, started in node.all_processes.items():
+            for node in list(self._nodes):  # copies: threads add to both
+                for part, started in list(node.all_processes.items()):
                     if started[0].process.poll() is not None:
                         self._failures.append(PartEndedError(f"{part} of {node.temp_dir} ended"))
             if self._failures:

@@ -14,13 +14,19 @@ import ray
 import torch
 import torch.distributed as dist
 
+from training import packages
 from training.checkpoint_files import write_atomically
 
 ENVIRONMENT_PREFIXES = ("NCCL_", "FI_", "GLOO_")
 
 
 def testify(
-    *, attempt: int, device: torch.device, job_environment: tuple[str, ...], transport_lines: list[str]
+    *,
+    attempt: int,
+    device: torch.device,
+    job_environment: tuple[str, ...],
+    requirements: tuple[str, ...],
+    transport_lines: list[str],
 ) -> dict[str, Any]:
     """Called by every rank together: node and local ranks follow Ray nodes, of which one address may hold several.
 
@@ -49,6 +55,7 @@ def testify(
             if name.startswith(ENVIRONMENT_PREFIXES) or name == "RAY_DEDUP_LOGS"
         },
         "job_environment": sorted(name for name in job_environment if name in os.environ),
+        "packages": {name: importlib.metadata.version(name) for name in packages.names(requirements)},
         "peak_memory_bytes": peak_memory_bytes(device),
         "transport_lines": {
             "count": len(transport_lines),

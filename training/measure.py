@@ -16,9 +16,8 @@ WARM_UP_STEPS = 3
 
 @dataclass
 class Stopwatch:
-    """Seconds of wall-clock time. A step ends with the loss on the CPU, so a GPU's work is within it."""
+    """Seconds of wall-clock time of one attempt. A step ends with the loss on the CPU, so a GPU's work is within it."""
 
-    worker_group_s: float
     steps: list[float] = field(default_factory=list)
     evaluations_s: float = 0.0
     checkpoints_s: float = 0.0
@@ -76,7 +75,6 @@ def write_result(
         "eval": {"before": eval_before, "after": eval_after},
         "checkpoint": None if saved is None else {"path": str(saved), "step": int(saved.name.removeprefix("step-"))},
         "timings": {
-            "worker_group_s": stopwatch.worker_group_s,
             "train_s": sum(stopwatch.steps),
             "eval_s": stopwatch.evaluations_s,
             "checkpoint_s": stopwatch.checkpoints_s,

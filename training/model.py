@@ -73,7 +73,11 @@ def _pretrained(config: TrainConfig) -> LanguageModel:
 
     def encode(text: str) -> torch.Tensor:
         assert tokenizer is not None
-        return torch.tensor(tokenizer(text, verbose=False)["input_ids"])
+        tokens = torch.tensor(tokenizer(text, verbose=False)["input_ids"])
+        # transformers makes up an empty tokenizer for a directory that has none.
+        if len(tokens) == 0 or int(tokens.max()) >= module.config.vocab_size:
+            raise TrainingError(f"--model_id {config.model_id}: no tokenizer that fits the model; try --dataset random")
+        return tokens
 
     return LanguageModel(module, module.config.vocab_size, encode)
 

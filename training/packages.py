@@ -15,6 +15,8 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from training.errors import TrainingError
 
 READY = "ready"
@@ -37,6 +39,17 @@ def activate(requirements: Sequence[str], directory: Path) -> Path:
             (overlay / READY).touch()
     _put_first(_site_packages(overlay))
     return overlay
+
+
+def names(requirements: Sequence[str]) -> list[str]:
+    """Of those that are names with or without versions; a path or an address does not tell its package's name."""
+    found = []
+    for requirement in requirements:
+        try:
+            found.append(Requirement(requirement).name)
+        except InvalidRequirement:
+            continue
+    return found
 
 
 def _build(overlay: Path, requirements: Sequence[str]) -> None:

@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from training import checkpoint_files
@@ -63,10 +62,12 @@ def _add_what_is_stored(record: dict[str, Any], run: RunDirectory) -> None:
     """Evidence and figures the ranks left in the run's directory: for a failed run as far as it got."""
     record["attempts"] = [_attempt(run, number) for number in run.attempts()]
     if record["attempts"]:
+        record["timings"]["worker_group_s"] = run.attempt_start(record["attempts"][0]["attempt"])["worker_group_s"]
         ranks = record["attempts"][-1]["ranks"]
         record["peak_memory_bytes"] = {str(rank["rank"]): rank["peak_memory_bytes"] for rank in ranks}
     if run.result.is_file():
-        record |= json.loads(run.result.read_text())
+        result = json.loads(run.result.read_text())
+        record |= result | {"timings": record["timings"] | result["timings"]}
         return
     newest, _ = checkpoint_files.newest_complete(run.checkpoints)
     if newest is not None:
@@ -81,6 +82,6 @@ def _attempt(run: RunDirectory, number: int) -> dict[str, Any]:
     return {
         "attempt": number,
         "resumed_from_step": ranks[0]["resumed_from_step"] if ranks else None,
-        "started_at": datetime.fromtimestamp(run.attempt(number).stat().st_ctime, UTC).isoformat(),
+        "started_at": run.attempt_start(number)["started_at"],
         "ranks": ranks,
     }

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,24 @@ class RunDirectory:
         found = [json.loads(path.read_text()) for path in self.attempt(number).glob("rank-*.json")]
         return sorted(found, key=lambda testimony: int(testimony["rank"]))
 
-    def begin_attempt(self) -> int:
-        """Claim the next attempt's number, durably: a count in memory would not survive what attempts are for."""
+    def begin_attempt(self, worker_group_s: float) -> int:
+        """Claim the next attempt's number, durably: a count in memory would not survive what attempts are for.
+
+        `worker_group_s` is the time from the driver's request to this call, so it says something of the first only.
+        """
         number = max(self.attempts(), default=0) + 1
         self.attempt(number).mkdir(parents=True)
+        self.result.unlink(missing_ok=True)
+        start = {
+            "started_at": datetime.now(UTC).isoformat(),
+            "worker_group_s": worker_group_s if number == 1 else None,
+        }
+        (self.attempt(number) / "start.json").write_text(json.dumps(start))
         return number
+
+    def attempt_start(self, number: int) -> dict[str, Any]:
+        start: dict[str, Any] = json.loads((self.attempt(number) / "start.json").read_text())
+        return start
 
     def claim_kill(self) -> bool:
         """True for the first caller of this run only."""

@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass
 
 from training.config import TrainConfig
-from training.errors import TrainingError
 from training.run_directory import RunDirectory
 
 
@@ -41,9 +40,11 @@ def train_func(loop: TrainLoop) -> None:
     from training.data import open_dataset, train_batch
     from training.evaluation import evaluate
     from training.measure import Stopwatch, write_result
-    from training.model import load_model, next_token_loss
+    from training.model import load_model
     from training.sharding import make_optimizer, shard
+    from training.step import train_step
 
+    worker_group_s = time.time() - loop.started_at
     gc.freeze()
     config = loop.config
     rank, world_size = dist.get_rank(), dist.get_world_size()
@@ -57,10 +58,10 @@ def train_func(loop: TrainLoop) -> None:
 
     # One attempt ends where a rank dies; Ray then starts all ranks anew and this function from its top.
     run = RunDirectory.of(config)
-    claimed = [run.begin_attempt() if rank == 0 else 0]
+    claimed = [run.begin_attempt(worker_group_s) if rank == 0 else 0]
     dist.broadcast_object_list(claimed, src=0)
     attempt = claimed[0]
-    stopwatch = Stopwatch(worker_group_s=time.time() - loop.started_at)
+    stopwatch = Stopwatch()
 
     # Every rank builds the same model, keeps its own slice of it, and only then makes the optimizer over the slices.
     model = load_model(config)
@@ -70,11 +71,16 @@ def train_func(loop: TrainLoop) -> None:
     dataset = open_dataset(config, model.encode, model.vocab_size)
 
     testimony = evidence.testify(
-        attempt=attempt, device=device, job_environment=loop.job_environment, transport_lines=[]
+        attempt=attempt,
+        device=device,
+        job_environment=loop.job_environment,
+        requirements=config.pip,
+        transport_lines=[],
     )
     nodes: list[int] = [0] * world_size
     dist.all_gather_object(nodes, testimony["node_rank"])
-    say(f"worker group up: {world_size} ranks on {max(nodes) + 1} nodes ({stopwatch.worker_group_s:.1f} s)")
+    how = f"{worker_group_s:.1f} s" if attempt == 1 else f"attempt {attempt}"
+    say(f"worker group up: {world_size} ranks on {max(nodes) + 1} nodes ({how})")
     parameters = sum(parameter.numel() for parameter in module.parameters())
     say(f"{config.model_id}: {parameters:,} parameters over {world_size} {dist.get_backend()} ranks")
 
@@ -96,10 +102,10 @@ def train_func(loop: TrainLoop) -> None:
 
     def evaluation(name: str) -> dict[str, float]:
         with stopwatch.evaluation():
-            figures: dict[str, float] = evaluate(module, dataset, config, device)
-        loss, perplexity, tokens = figures["loss"], figures["perplexity"], figures["tokens"]
+            result: dict[str, float] = evaluate(module, dataset, config, device)
+        loss, perplexity, tokens = result["loss"], result["perplexity"], result["tokens"]
         say(f"eval {name}: loss {loss:.4f} perplexity {perplexity:.1f} ({tokens:,} tokens)")
-        return figures
+        return result
 
     eval_before = progress.eval_before or evaluation("before")
     losses = list(progress.losses)
@@ -112,24 +118,11 @@ def train_func(loop: TrainLoop) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
         with stopwatch.step():
-            rows = train_batch(dataset, step, rank, config.batch_size).to(device)
-            loss = next_token_loss(module, rows)  # parameters are gathered block by block
-            loss.backward()  # gathered again, gradients reduced and scattered to their owners
-            norm = torch.nn.utils.clip_grad_norm_(module.parameters(), max_norm=1.0)
-            mean = loss.detach().clone()
-            dist.all_reduce(mean, op=dist.ReduceOp.SUM)
-            mean_loss = mean.item() / world_size
-            if not (torch.isfinite(mean).item() and torch.isfinite(norm).all().item()):
-                raise TrainingError(
-                    f"--lr {config.lr}: the loss or the gradient of step {step} is not finite ({mean_loss})"
-                )
-            optimizer.step()  # local: each rank updates its own slice
-            optimizer.zero_grad(set_to_none=True)
-
-        losses.append((step, mean_loss))
+            figures = train_step(module, optimizer, train_batch(dataset, step, rank, config.batch_size).to(device))
+        losses.append((step, figures.loss))
         say(
-            f"step {step}/{config.steps} loss {mean_loss:.4f} tokens/s {tokens_per_step / stopwatch.steps[-1]:,.0f}"
-            f" grad norm {float(norm):.2f}"
+            f"step {step}/{config.steps} loss {figures.loss:.4f} tokens/s {tokens_per_step / stopwatch.steps[-1]:.0f}"
+            f" grad norm {figures.gradient_norm:.2f}"
         )
 
         if config.eval_every and step % config.eval_every == 0 and step < config.steps:
@@ -144,7 +137,7 @@ def train_func(loop: TrainLoop) -> None:
             say(f"checkpoint step {step} -> {directory.relative_to(run.path)} ({stopwatch.last_checkpoint_s:.1f} s)")
             # Ray keeps it in the run's Result; NO_UPLOAD because it lies in the run's storage already.
             ray.train.report(
-                {"step": step, "loss": mean_loss},
+                {"step": step, "loss": figures.loss},
                 checkpoint=ray.train.Checkpoint(str(directory)),
                 checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
             )

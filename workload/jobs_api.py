@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ray.exceptions import AuthenticationError
 from ray.job_submission import JobSubmissionClient
 
 from workload.errors import ReportedError
@@ -35,7 +36,11 @@ class _TimedClient(JobSubmissionClient):  # type: ignore[misc]
     """Ray sends its requests without a time limit: a frozen head would hold the caller for ever."""
 
     def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
-        return super()._do_request(method, endpoint, **{"timeout": (CONNECT_S, ANSWER_S), **options})
+        try:
+            return super()._do_request(method, endpoint, **{"timeout": (CONNECT_S, ANSWER_S), **options})
+        except AuthenticationError as error:
+            reason = str(error).splitlines()[0]
+            raise ReportedError(f"the Ray head at {self._address} refused the token: {reason}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

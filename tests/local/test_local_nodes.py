@@ -50,9 +50,8 @@ def rank(number):
 
 placed = ray.get([rank.remote(number) for number in range(4)])
 nodes = {node["NodeID"]: node["Resources"] for node in ray.nodes()}
-print("<report>" + json.dumps({
-    "placed": placed, "nodes": nodes, "address": os.environ["RAY_ADDRESS"], "own": ray.get_runtime_context().get_node_id()
-}), flush=True)
+own = ray.get_runtime_context().get_node_id()
+print("<report>", json.dumps({"placed": placed, "nodes": nodes, "address": os.environ["RAY_ADDRESS"], "own": own}))
 """
 
 
@@ -190,7 +189,7 @@ def test_a_job_sees_the_declared_nodes_prints_each_line_once_and_listens_on_loop
     assert status == JobStatus.SUCCEEDED, log
     for number in range(4):
         assert log.count(f"<rank {number}>") == 1, f"line of rank {number} is not there once:\n{log}"
-    report: dict[str, Any] = json.loads(log.split("<report>")[1].splitlines()[0])
+    report: dict[str, Any] = json.loads(log.split("\n<report>")[1].splitlines()[0])
     workers = {node.node_id for node in cluster.nodes if node.role == "worker"}
     assert set(report["placed"]) == workers, "two ranks on each worker node"
     assert [report["placed"].count(node) for node in workers] == [2, 2]

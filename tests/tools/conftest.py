@@ -54,7 +54,8 @@ class SmallClone:
         wheel = self.root / "wheels" / f"tiny-{version}-py3-none-any.whl"
         folder = f"tiny-{version}.dist-info"
         files = {
-            "tiny.py": f"VERSION = '{version}'\n",
+            # Of another length for each version: bytecode goes by size and second, and tests are quick.
+            "tiny.py": f"VERSION = '{version}'\n" + "\n" * int(version[0]),
             f"{folder}/METADATA": f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n",
             f"{folder}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         }

@@ -1,0 +1,63 @@
+import pytest
+
+from tests.training.arguments import arguments, config
+from training.config import parse_arguments
+from training.errors import TrainingError
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model_id", ""),
+        ("steps", 0),
+        ("steps", -3),
+        ("seq_len", 1),
+        ("batch_size", 0),
+        ("lr", 0),
+        ("lr", "nan"),
+        ("lr", "inf"),
+        ("seed", -1),
+        ("checkpoint_every", -1),
+        ("eval_batches", 0),
+        ("eval_every", -1),
+        ("num_workers", -1),
+        ("worker_resource", ""),
+        ("storage_path", "runs"),
+        ("run_id", "../other"),
+        ("max_failures", -1),
+        ("deadline_s", 0),
+        ("deadline_s", "inf"),
+        ("kill_at_step", 41),
+        ("resume_from", "checkpoints/step-000010"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_the_argument_s_name_and_the_value(name: str, value: object) -> None:
+    with pytest.raises(TrainingError) as refusal:
+        parse_arguments(arguments(**{name: value}))
+    assert f"--{name} {value}" in str(refusal.value).replace(".0:", ":"), "the user must see which argument to change"
+    assert "\n" not in str(refusal.value), "an error is one line"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (arguments(steps="many"), "--steps"),
+        (arguments(dataset="wikipedia"), "wikipedia"),
+        ([*arguments(), "--learning_rate", "1"], "--learning_rate"),
+        (["--run_id", "x"], "--storage_path"),
+        ([*arguments(), "--step", "3"], "--step"),
+    ],
+)
+def test_what_argparse_refuses_is_a_training_error_too(words: list[str], named: str) -> None:
+    with pytest.raises(TrainingError, match=named):
+        parse_arguments(words)
+
+
+def test_requirements_follow_one_flag_or_several() -> None:
+    words = [*arguments(pip=["one==1", "two"]), "--pip", "three"]
+    assert parse_arguments(words).pip == ("one==1", "two", "three")
+
+
+def test_a_configuration_survives_as_json_what_it_is() -> None:
+    told = config(lr=0.1, kill_at_step=7).as_json()
+    assert (told["lr"], told["kill_at_step"], told["pip"]) == (0.1, 7, [])

@@ -1,0 +1,87 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training.arguments import arguments, config
+from tests.training.job import PROJECT, run_driver
+from training.checkpoint_files import Progress, write_marker, write_progress
+from training.driver import EXIT_BAD_ARGUMENT, EXIT_FAILED, count_ranks
+from training.errors import TrainingError
+
+
+def whole_checkpoint(directory: Path, step: int) -> Path:
+    directory.mkdir()
+    write_progress(directory, Progress(step=step, losses=[], eval_before=None))
+    write_marker(directory, step, world_size=4)
+    return directory
+
+
+def refused(exit_code: int, **changes: object) -> str:
+    """The one error line; the record must tell the same."""
+    code, finished = run_driver(arguments(**changes))
+    assert code == exit_code, finished.lines
+    assert finished.record["status"] == "failed"
+    assert finished.errors == [finished.record["error"]]
+    assert finished.lines[-1].startswith("RAY_TRAIN_EFA_RECORD ")
+    return finished.errors[0]
+
+
+def test_a_bad_argument_ends_the_driver_at_once_with_its_own_exit_code() -> None:
+    assert refused(EXIT_BAD_ARGUMENT, steps=0) == "--steps 0: must be at least 1"
+
+
+def test_storage_that_cannot_be_written_is_told_with_the_system_s_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    storage = tmp_path / "file" / "runs"
+    told = refused(EXIT_FAILED, storage_path=storage)
+    assert told.startswith(f"--storage_path {storage}: cannot be written: ") and "Not a directory" in told
+
+
+def test_a_model_id_that_does_not_exist_is_told_before_any_rank_starts(tmp_path: Path) -> None:
+    told = refused(EXIT_FAILED, storage_path=tmp_path, model_id="no-such-owner/no-such-model")
+    assert told.startswith("--model_id no-such-owner/no-such-model: ")
+
+
+def test_a_checkpoint_without_its_marker_is_refused_by_its_path(tmp_path: Path) -> None:
+    unmarked = tmp_path / "step-000010"
+    unmarked.mkdir()
+    told = refused(EXIT_FAILED, storage_path=tmp_path, resume_from=unmarked)
+    assert told == f"--resume_from {unmarked}: not a complete checkpoint: it has no COMPLETE.json"
+
+
+def test_a_checkpoint_of_the_last_step_leaves_nothing_to_train(tmp_path: Path) -> None:
+    final = whole_checkpoint(tmp_path / "step-000040", step=40)
+    assert "--steps 40 leaves nothing to train" in refused(
+        EXIT_FAILED, storage_path=tmp_path, resume_from=final, steps=40
+    )
+
+
+def test_without_a_cluster_the_driver_says_so(tmp_path: Path) -> None:
+    assert refused(EXIT_FAILED, storage_path=tmp_path).startswith("no Ray cluster to join: ")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "has", "told"),
+    [
+        (6, {"trainer": 4.0}, "--num_workers 6: the cluster has 4 'trainer'"),
+        (1, {"CPU": 8.0}, "--worker_resource trainer: the cluster has none"),
+        (0, {}, "--worker_resource trainer: the cluster has none"),
+    ],
+)
+def test_more_ranks_than_the_cluster_has_are_refused(wanted: int, has: dict[str, float], told: str) -> None:
+    with pytest.raises(TrainingError) as refusal:
+        count_ranks(config(num_workers=wanted, worker_resource="trainer"), has)
+    assert str(refusal.value).startswith(told)
+
+
+def test_no_number_of_ranks_means_all_of_them() -> None:
+    assert count_ranks(config(num_workers=0, worker_resource="GPU"), {"GPU": 8.0}) == 8
+    assert count_ranks(config(num_workers=2, worker_resource="GPU"), {"GPU": 8.0}) == 2
+
+
+def test_the_driver_loads_neither_torch_nor_transformers_before_it_needs_ray_train() -> None:
+    program = "import sys, training.driver; print(sorted({'torch', 'transformers', 'ray', 'numpy'} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]", "every second here is one in which no rank can start"

@@ -1,0 +1,43 @@
+from training.errors import TrainingError
+from training.failure import root_cause
+
+
+class Wrapped(Exception):
+    """As Ray Train hands over what a rank raised."""
+
+    def __init__(self, inner: BaseException) -> None:
+        super().__init__("Traceback (most recent call last):\n  ...")
+        self._base_exc = inner
+
+
+class GroupFailed(Exception):
+    def __init__(self, failures: dict[int, BaseException]) -> None:
+        super().__init__("Training failed due to worker errors:")
+        self.worker_failures = failures
+
+
+class Died(Exception):
+    """As an exception of Ray's own."""
+
+
+Died.__module__ = "ray.exceptions"
+
+PEER = Wrapped(RuntimeError("[pair.cc:537] Read error: Connection closed by peer"))
+
+
+def test_a_reported_error_is_told_as_it_is() -> None:
+    error = GroupFailed({0: PEER, 2: Wrapped(TrainingError("--storage_path /full: No space left on device"))})
+    assert root_cause(error) == "--storage_path /full: No space left on device"
+
+
+def test_a_rank_s_own_exception_comes_before_what_its_peers_say() -> None:
+    error = GroupFailed({0: PEER, 1: Wrapped(IndexError("index 300 is out of range\nmore")), 2: PEER})
+    assert root_cause(error) == "rank 1: IndexError: index 300 is out of range"
+
+
+def test_a_dead_rank_comes_before_what_its_peers_say() -> None:
+    assert root_cause(GroupFailed({0: PEER, 3: Died("The actor died.")})) == "rank 3: Died: The actor died."
+
+
+def test_an_error_of_the_controller_is_told_in_its_first_line() -> None:
+    assert root_cause(RuntimeError("no placement\ngroup")) == "no placement"

@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.arguments import config
+from tests.training.small_model import save_small_model
+from training.data import open_dataset, train_batch
+from training.errors import TrainingError
+from training.model import BYTE_VOCABULARY, load_model, next_token_loss
+from training.model_source import check_model_exists
+
+
+def test_the_tiny_model_is_the_same_for_the_same_seed() -> None:
+    first, second, other = (load_model(config(seed=seed)).module.state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not all(torch.equal(first[name], other[name]) for name in first)
+
+
+def test_an_untrained_tiny_model_guesses_about_evenly() -> None:
+    model = load_model(config())
+    dataset = open_dataset(config(), model.encode, model.vocab_size)
+    loss = next_token_loss(model.module, train_batch(dataset, 1, 0, 2)).item()
+    assert 5.0 < loss < 6.5, "ln(259) is 5.56"
+
+
+def test_text_becomes_its_bytes() -> None:
+    encoded = load_model(config()).encode("né")
+    assert encoded.tolist() == [110, 0xC3, 0xA9]
+    assert int(encoded.max()) < BYTE_VOCABULARY
+
+
+def test_a_model_directory_is_loaded_with_its_own_tokenizer_and_trained_on(tmp_path: Path) -> None:
+    weights = save_small_model(tmp_path)
+    settings = config(model_id=tmp_path, seq_len=16)
+    check_model_exists(settings.model_id)
+    model = load_model(settings)
+    loaded = model.module.state_dict()
+    assert all(torch.equal(loaded[name], weights[name]) for name in weights), "not the weights that were saved"
+    assert next(model.module.parameters()).dtype == torch.float32
+    dataset = open_dataset(settings, model.encode, model.vocab_size)
+    rows = train_batch(dataset, 1, 0, 2)
+    assert int(rows.max()) < model.vocab_size
+    next_token_loss(model.module, rows).backward()
+
+
+def test_random_tokens_need_no_tokenizer(tmp_path: Path) -> None:
+    save_small_model(tmp_path, tokenizer=False)
+    settings = config(model_id=tmp_path, seq_len=16, dataset="random")
+    model = load_model(settings)
+    rows = train_batch(open_dataset(settings, model.encode, model.vocab_size), 1, 0, 2)
+    assert next_token_loss(model.module, rows).item() > 0
+
+
+def test_a_directory_without_a_tokenizer_is_refused_for_text(tmp_path: Path) -> None:
+    save_small_model(tmp_path, tokenizer=False)
+    settings = config(model_id=tmp_path, seq_len=16)
+    with pytest.raises(TrainingError, match=f"--model_id {tmp_path}: no tokenizer"):
+        open_dataset(settings, load_model(settings).encode, 96)
+
+
+def test_a_sequence_longer_than_the_model_takes_is_refused(tmp_path: Path) -> None:
+    save_small_model(tmp_path)
+    with pytest.raises(TrainingError, match=r"--seq_len 4096: .* at most 64 tokens"):
+        load_model(config(model_id=tmp_path, seq_len=4096))
+
+
+def test_a_directory_that_holds_no_model_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=f"--model_id {tmp_path}: .*config.json"):
+        check_model_exists(str(tmp_path))
+
+
+@pytest.mark.parametrize("model_id", ["no-such-owner/no such model", "/no/such/directory"])
+def test_a_model_that_cannot_exist_is_refused_in_one_line(model_id: str) -> None:
+    with pytest.raises(TrainingError) as refusal:
+        check_model_exists(model_id)
+    assert f"--model_id {model_id}: " in str(refusal.value)
+    assert "\n" not in str(refusal.value)

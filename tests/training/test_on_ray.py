@@ -1,0 +1,129 @@
+"""The job on a real Ray cluster of a head and two worker nodes. Runs are as short as what they show allows."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.local_nodes import LocalCluster
+from tests.training.job import Finished, submit
+from tests.training.test_packages import wheel
+
+pytestmark = pytest.mark.local
+
+STEPS = ["--steps", "8", "--checkpoint_every", "3"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """With a package and two variables of its own, one of them secret."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    wheel(folder / "links", "efaprobe", "1.0")
+    finished = submit(
+        cluster,
+        folder,
+        [*STEPS, "--pip", "efaprobe==1.0"],
+        env={"EFA_SHOWN": "shown", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / "links")},
+        secrets={"EFA_SECRET": "do-not-tell"},
+    )
+    assert finished.status == "SUCCEEDED", "\n".join(finished.lines[-40:])
+    return finished
+
+
+@pytest.fixture(scope="module")
+def killed(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Loses a rank at step 5, after the checkpoint of step 3."""
+    finished = submit(
+        cluster, tmp_path_factory.mktemp("killed"), [*STEPS, "--kill_at_step", "5", "--max_failures", "1"]
+    )
+    assert finished.status == "SUCCEEDED", "\n".join(finished.lines[-40:])
+    return finished
+
+
+def test_four_ranks_on_two_nodes_train_and_learn(undisturbed: Finished) -> None:
+    record = undisturbed.record
+    assert record["status"] == "succeeded" and record["error"] is None
+    assert record["world_size"] == 4
+    assert [step for step, _ in record["losses"]] == list(range(1, 9))
+    assert record["eval"]["after"]["loss"] < record["eval"]["before"]["loss"] - 1
+    assert record["tokens_per_step"] == 4 * 2 * 64
+    assert record["tokens_per_second"] > 0
+    assert record["checkpoint"]["step"] == 8, "the last step makes a checkpoint too"
+    assert (Path(record["checkpoint"]["path"]) / "COMPLETE.json").is_file()
+
+
+def test_each_rank_testifies_where_it_ran_and_on_what(undisturbed: Finished) -> None:
+    (attempt,) = undisturbed.record["attempts"]
+    ranks = attempt["ranks"]
+    assert [rank["rank"] for rank in ranks] == [0, 1, 2, 3]
+    assert [rank["node_rank"] for rank in ranks] == [0, 0, 1, 1], "ranks fill a node before the next"
+    assert [rank["local_rank"] for rank in ranks] == [0, 1, 0, 1]
+    assert len({rank["node_id"] for rank in ranks}) == 2
+    assert len({rank["pid"] for rank in ranks}) == 4
+    assert {(rank["backend"], rank["device"]) for rank in ranks} == {("gloo", "cpu")}
+    assert all("nccl" not in rank["versions"] for rank in ranks), "what is absent is not told as zero"
+    assert all(rank["peak_memory_bytes"] > 0 for rank in ranks)
+    assert undisturbed.record["peak_memory_bytes"].keys() == {"0", "1", "2", "3"}
+
+
+def test_packages_and_variables_of_the_job_reach_every_rank_and_the_secret_stays_one(undisturbed: Finished) -> None:
+    for rank in undisturbed.record["attempts"][0]["ranks"]:
+        assert rank["packages"] == {"efaprobe": "1.0"}
+        assert {"EFA_SHOWN", "EFA_SECRET"} <= set(rank["job_environment"])
+    assert not any("do-not-tell" in line for line in undisturbed.lines)
+
+
+def test_a_step_is_one_line_of_rank_0(undisturbed: Finished) -> None:
+    steps = undisturbed.said("] step ")
+    assert len(steps) == 8
+    assert all(re.search(r"\[train\] step \d+/8 loss \d+\.\d{4} tokens/s \d+ ", line) for line in steps)
+    assert len(undisturbed.said("worker group up: 4 ranks on 2 nodes")) == 1
+    assert len(undisturbed.said("checkpoint step 3 -> checkpoints/step-000003")) == 1
+
+
+def test_a_run_that_loses_a_rank_goes_on_from_its_checkpoint_with_the_same_losses(
+    undisturbed: Finished, killed: Finished
+) -> None:
+    attempts = killed.record["attempts"]
+    assert [(attempt["attempt"], attempt["resumed_from_step"]) for attempt in attempts] == [(1, 0), (2, 3)]
+    assert killed.said("resumed from step 3 (attempt 2)")
+    assert killed.record["losses"] == undisturbed.record["losses"], "to the last bit"
+    assert killed.record["eval"] == undisturbed.record["eval"]
+
+
+def test_a_second_run_starts_at_its_own_beginning(undisturbed: Finished, killed: Finished) -> None:
+    assert killed.record["attempts"][0]["resumed_from_step"] == 0
+
+
+def test_more_ranks_than_the_cluster_has_are_refused_with_both_numbers(cluster: LocalCluster, tmp_path: Path) -> None:
+    finished = submit(cluster, tmp_path, ["--num_workers", "6"])
+    assert finished.status == "FAILED"
+    assert [error.startswith("--num_workers 6: the cluster has 4 'trainer'") for error in finished.errors] == [True]
+
+
+def test_the_deadline_ends_the_run_and_its_ranks(cluster: LocalCluster, tmp_path: Path) -> None:
+    endless = ["--steps", "1000000", "--num_workers", "2", "--checkpoint_every", "0", "--deadline_s", "40"]
+    finished = submit(cluster, tmp_path, endless)
+    assert finished.status == "FAILED"
+    assert finished.errors == ["--deadline_s 40: the deadline passed before the run ended"]
+    ranks = finished.record["attempts"][0]["ranks"]
+    assert len(ranks) == 2, "the deadline was too short to show anything"
+    assert not [rank["pid"] for rank in ranks if _lives(rank["pid"])]
+
+
+@pytest.mark.full
+def test_what_a_rank_raises_comes_out_as_one_readable_line(cluster: LocalCluster, tmp_path: Path) -> None:
+    finished = submit(cluster, tmp_path, [*STEPS, "--num_workers", "2", "--lr", "1e30"])
+    assert finished.status == "FAILED"
+    (error,) = finished.errors
+    assert error.endswith("lower --lr")
+    assert any("Traceback" in line for line in finished.lines), "the whole story must stand above"
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
