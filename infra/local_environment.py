@@ -57,8 +57,10 @@ def node_environment(*, cluster_id: str, directory: Path) -> dict[str, str]:
         "GLOO_SOCKET_IFNAME": loopback_interface(),
         "NCCL_SOCKET_IFNAME": loopback_interface(),
         "RAY_USAGE_STATS_ENABLED": "0",
-        # How long a raylet waits for its agents before it gives the node up.
+        # How long Ray's parts wait for each other before they give up: the start's own deadline comes first.
         "RAY_agent_register_timeout_ms": "180000",
+        "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "180",
+        "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "180",
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",
         # Ray renames its processes with setproctitle, which would overwrite the mark in /proc/<pid>/environ.

@@ -21,7 +21,7 @@ from training.worker_setup import HOOK, PIP_VARIABLE, load_secrets, node_directo
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENT = 2
-_OWN_VARIABLES = {PIP_VARIABLE, "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"}
+_OWN_VARIABLES = {PIP_VARIABLE, "RAY_ADDRESS", "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -99,15 +99,20 @@ def _check_resume(config: TrainConfig) -> None:
 def _connect(config: TrainConfig) -> None:
     import ray
 
-    # Ray merges this with the runtime_env the job was submitted with.
+    # Never address="auto", which takes whatever cluster it finds on the machine.
+    address = os.environ.get("RAY_ADDRESS")
+    if not address:
+        raise TrainingError("no Ray cluster to join: RAY_ADDRESS is not set; submit this as a Ray job")
+    # Ray merges this with the runtime_env the job was submitted with. The address is for Ray Train's own helpers,
+    # which look for a cluster by themselves and fail where the machine has two.
     runtime_env: dict[str, Any] = {
         "worker_process_setup_hook": HOOK,
-        "env_vars": {PIP_VARIABLE: json.dumps(list(config.pip))},
+        "env_vars": {PIP_VARIABLE: json.dumps(list(config.pip)), "RAY_ADDRESS": address},
     }
     try:
-        ray.init(address="auto", runtime_env=runtime_env)
+        ray.init(address=address, runtime_env=runtime_env)
     except ConnectionError as error:
-        raise TrainingError(f"no Ray cluster to join: {first_line(error)}") from error
+        raise TrainingError(f"no Ray cluster to join at RAY_ADDRESS {address}: {first_line(error)}") from error
 
 
 def count_ranks(config: TrainConfig, resources: dict[str, float]) -> int:

@@ -10,11 +10,12 @@ import psutil
 import pytest
 
 from infra import local_nodes
+from tests.local.conftest import head_of
 from tests.support.project import Project, end_group, wait_for
+from workload.head import reach
+from workload.jobs_api import JobsApi
 
 pytestmark = pytest.mark.engine
-
-LONG = {"QUICK_SECONDS": "25"}
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +29,35 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         project.clean()
 
 
+def held(project: Project) -> Path:
+    """Makes the next job wait after its second step for the file returned."""
+    release = project.folder / f"release-{time.monotonic_ns()}"
+    project.set(jobEnv={"QUICK_HOLD": str(release)})
+    return release
+
+
 def interrupted(project: Project, number: signal.Signals) -> tuple[str, float]:
-    """Starts a long job, sends the signal once it runs; the output and how long the `up` took to end."""
+    """Starts a held job, sends the signal once it runs; the output and how long the `up` took to end."""
     process = project.start_up()
     try:
-        wait_for(lambda: "step 1/4" in project.said(), seconds=60, what="the job's first step")
+        wait_for(lambda: "step 1/4" in project.said(), seconds=90, what="the job's first step")
         sent = time.monotonic()
         # A terminal's Ctrl-C reaches the whole foreground group; TERM and KILL come to one process.
         if number == signal.SIGINT:
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        process.wait(timeout=20)
+        process.wait(timeout=60)
         return project.said(), time.monotonic() - sent
     finally:
         end_group(process)
+
+
+def status(project: Project, submission_id: str) -> str:
+    cluster = local_nodes.load(local_nodes.cluster_directory(project.folder, project.stack))
+    assert cluster is not None
+    with reach(head_of(cluster)) as endpoint:
+        return JobsApi(endpoint).job(submission_id).status
 
 
 def providers(project: Project) -> list[psutil.Process]:
@@ -59,18 +74,23 @@ def providers(project: Project) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_next_up_follows_the_job_that_an_interrupted_one_started(project: Project, number: signal.Signals) -> None:
-    project.set(jobRunId=f"run {number.name}", jobEnv=LONG)
+    project.set(jobRunId=f"run {number.name}")
+    release = held(project)
     before = set(project.runs())
-    output, seconds = interrupted(project, number)
-    assert seconds < 15, "an interrupted up ends at once, not when its job ends"
+    output, _ = interrupted(project, number)
     (started,) = set(project.runs()) - before
     if number != signal.SIGKILL:
         assert f"interrupted: job {started} goes on" in output
         assert "efactl stop" in output
-    wait_for(lambda: not providers(project), seconds=15, what=f"no provider is left after {number.name}")
-    done = project.efactl("up")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"job {started} is already running: following it" in done.stdout
+    wait_for(lambda: not providers(project), seconds=30, what=f"no provider is left after {number.name}")
+    process = project.start_up(efactl=True)
+    try:
+        following = f"job {started} is already running: following it"
+        wait_for(lambda: following in project.said(), seconds=90, what="the next up follows")
+        release.touch()
+        assert process.wait(timeout=90) == 0, project.said()
+    finally:
+        end_group(process)
     assert set(project.runs()) - before == {started}, "it is the same run"
     assert project.outputs()["run"]["submissionId"] == started
     log = (project.folder / "runs" / started / "job.log").read_text()
@@ -78,11 +98,13 @@ def test_the_next_up_follows_the_job_that_an_interrupted_one_started(project: Pr
 
 
 def test_a_job_that_ended_while_nobody_followed_is_collected(project: Project) -> None:
-    project.set(jobRunId="collected", jobEnv={"QUICK_SECONDS": "6"})
+    project.set(jobRunId="collected")
+    release = held(project)
     before = set(project.runs())
     interrupted(project, signal.SIGTERM)
     (started,) = set(project.runs()) - before
-    time.sleep(8)
+    release.touch()
+    wait_for(lambda: status(project, started) == "SUCCEEDED", seconds=60, what="the job's end")
     done = project.efactl("up")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"job {started} finished while nobody followed it" in done.stdout
@@ -90,23 +112,26 @@ def test_a_job_that_ended_while_nobody_followed_is_collected(project: Project) -
 
 
 def test_of_two_ups_at_once_the_second_is_told_and_disturbs_nothing(project: Project) -> None:
-    project.set(jobRunId="two", jobEnv={"QUICK_SECONDS": "12"})
+    project.set(jobRunId="two")
+    release = held(project)
     process = project.start_up()
     try:
-        wait_for(lambda: "submitted" in project.said(), seconds=60, what="the job's submission")
+        wait_for(lambda: "step 1/4" in project.said(), seconds=90, what="the job's first step")
         second = project.efactl("up")
         assert second.returncode != 0
         assert "locked" in (second.stdout + second.stderr)
+        release.touch()
         assert process.wait(timeout=90) == 0, project.said()
     finally:
         end_group(process)
 
 
 def test_a_job_that_someone_stops_is_no_success(project: Project) -> None:
-    project.set(jobRunId="stopped", jobEnv=LONG)
+    project.set(jobRunId="stopped")
+    held(project)
     process = project.start_up()
     try:
-        wait_for(lambda: "step 1/4" in project.said(), seconds=60, what="the job's first step")
+        wait_for(lambda: "step 1/4" in project.said(), seconds=90, what="the job's first step")
         stopped = project.efactl("stop")
         assert stopped.returncode == 0, stopped.stderr
         assert process.wait(timeout=60) != 0
@@ -129,7 +154,8 @@ def test_a_failed_job_is_an_error_and_the_next_up_makes_another_attempt(project:
 
 
 def test_destroy_in_mid_run_ends_job_and_cluster(project: Project) -> None:
-    project.set(jobRunId="destroyed", jobEnv=LONG)
+    project.set(jobRunId="destroyed")
+    held(project)
     interrupted(project, signal.SIGINT)
     directory = local_nodes.cluster_directory(project.folder, project.stack)
     done = project.efactl("down")

@@ -95,10 +95,11 @@ class Project:
     def up(self) -> "subprocess.CompletedProcess[str]":
         return self.pulumi("up", "--yes", "--skip-preview")
 
-    def start_up(self) -> "subprocess.Popen[str]":
+    def start_up(self, *, efactl: bool = False) -> "subprocess.Popen[str]":
         """Starts an `up` in a process group of its own, as a terminal would, its output in `up.out`."""
+        plain = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "-s", self.stack]
         return subprocess.Popen(
-            ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "-s", self.stack],
+            [sys.executable, "-m", "efactl", "up", "-s", self.stack] if efactl else plain,
             cwd=self.folder,
             env=self.environment,
             stdout=(self.folder / "up.out").open("w"),

@@ -6,13 +6,14 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.local_nodes import LocalCluster
 from ray.job_submission import JobSubmissionClient
 
+from infra.local_nodes import LocalCluster
 from training.record import MARK
 from training.worker_setup import SECRETS_FILE
 
@@ -48,8 +49,10 @@ def submit(
     *,
     env: dict[str, str] | None = None,
     secrets: dict[str, str] | None = None,
+    meanwhile: Callable[[Path], bool] = lambda runs: True,
     timeout_s: float = 240,
 ) -> Finished:
+    """`meanwhile` is called with the storage path, again and again until it returns True."""
     working_directory = folder / "working_dir"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PROJECT / "training", working_directory / "training", ignore=ignored)
@@ -61,12 +64,13 @@ def submit(
         entrypoint=f"{sys.executable} -m training.train {' '.join(words)}",
         runtime_env={"working_dir": str(working_directory), "env_vars": {"RAY_DEDUP_LOGS": "0", **(env or {})}},
     )
-    deadline = time.monotonic() + timeout_s
+    deadline, done = time.monotonic() + timeout_s, False
     while not (status := client.get_job_status(job)).is_terminal():
         if time.monotonic() > deadline:
             client.stop_job(job)
             raise AssertionError(f"the job did not end in {timeout_s} s:\n{client.get_job_logs(job)}")
         time.sleep(0.5)
+        done = done or meanwhile(folder / "runs")
     return Finished(str(status.value), client.get_job_logs(job).splitlines())
 
 

@@ -1,9 +1,13 @@
 """The job on a real Ray cluster of a head and two worker nodes. Runs are as short as what they show allows."""
 
+import json
 import os
 import re
+import signal
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from infra.local_nodes import LocalCluster
@@ -102,14 +106,17 @@ def test_more_ranks_than_the_cluster_has_are_refused_with_both_numbers(cluster: 
     assert [error.startswith("--num_workers 6: the cluster has 4 'trainer'") for error in finished.errors] == [True]
 
 
-def test_the_deadline_ends_the_run_and_its_ranks(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_the_deadline_ends_a_run_that_hangs_and_its_ranks(cluster: LocalCluster, tmp_path: Path) -> None:
     endless = ["--steps", "1000000", "--num_workers", "2", "--checkpoint_every", "0", "--deadline_s", "40"]
-    finished = submit(cluster, tmp_path, endless)
+    finished = submit(cluster, tmp_path, endless, meanwhile=_stop_rank_1)
     assert finished.status == "FAILED"
     assert finished.errors == ["--deadline_s 40: the deadline passed before the run ended"]
-    ranks = finished.record["attempts"][0]["ranks"]
-    assert len(ranks) == 2, "the deadline was too short to show anything"
-    assert not [rank["pid"] for rank in ranks if _lives(rank["pid"])]
+    pids = [rank["pid"] for rank in finished.record["attempts"][0]["ranks"]]
+    assert len(pids) == 2, "the deadline was too short to show anything"
+    give_up = time.monotonic() + 30
+    while alive := [pid for pid in pids if psutil.pid_exists(pid)]:
+        assert time.monotonic() < give_up, f"ranks {alive} outlived their run"
+        time.sleep(0.2)
 
 
 @pytest.mark.full
@@ -121,9 +128,9 @@ def test_what_a_rank_raises_comes_out_as_one_readable_line(cluster: LocalCluster
     assert any("Traceback" in line for line in finished.lines), "the whole story must stand above"
 
 
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def _stop_rank_1(runs: Path) -> bool:
+    """As if it hung: a stopped process answers nothing, and its peer waits for it in a collective."""
+    for file in runs.glob("*/*/evidence/attempt-1/rank-1.json"):
+        os.kill(json.loads(file.read_text())["pid"], signal.SIGSTOP)
+        return True
+    return False

@@ -1,7 +1,7 @@
 """A job for tests of what surrounds training: it speaks training/train.py's protocol and imports neither torch nor ray.
 
-Its environment steers it: QUICK_SECONDS of steps, QUICK_END (ok, fail, silent, hang), QUICK_BACKEND, QUICK_SHOW (names
-of variables whose SHA-256 it prints, or with a leading '=' the value itself).
+Its environment steers it: QUICK_SECONDS of steps, QUICK_HOLD (a file for which it waits after step 2), QUICK_END (ok,
+fail, silent, hang), QUICK_SHOW (names of variables whose SHA-256 it prints, or with a leading '=' the value itself).
 """
 
 import argparse
@@ -26,6 +26,7 @@ def main() -> int:
     if secrets.exists():
         os.environ.update(json.loads(secrets.read_text()))
     seconds = float(os.environ.get("QUICK_SECONDS", "0"))
+    hold = os.environ.get("QUICK_HOLD")
     end = os.environ.get("QUICK_END", "ok")
     print(f"[train] quick job {LABEL}: {arguments.steps} steps", flush=True)
     for name in filter(None, os.environ.get("QUICK_SHOW", "").split(",")):
@@ -39,6 +40,8 @@ def main() -> int:
         print(f"[train] step {step}/", end="", flush=True)
         time.sleep(seconds / arguments.steps / 2)
         print(f"{arguments.steps} loss {6 - step / arguments.steps:.4f}", flush=True)
+        while step == 2 and hold and not pathlib.Path(hold).exists():
+            time.sleep(0.1)
     if end == "hang":
         time.sleep(3600)
     if end == "fail":
@@ -58,7 +61,7 @@ def report(arguments: argparse.Namespace) -> dict[str, object]:
             "node_id": f"node-{rank // 2}",
             "hostname": f"host-{rank // 2}",
             "pid": os.getpid(),
-            "backend": os.environ.get("QUICK_BACKEND", "gloo"),
+            "backend": "gloo",
             "device": "cpu",
             "versions": {"python": "3", "ray": "2", "torch": "2"},
         }
