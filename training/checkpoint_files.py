@@ -8,6 +8,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def write_atomically(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turns what the operating system says about shared storage into a TrainingError naming --storage_path."""
+    try:
+        yield
+    except OSError as error:
+        raise TrainingError(f"--storage_path: {path} cannot be written: {error}") from error
 
 
 def why_incomplete(directory: Path) -> str | None:

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from training import packages
-from training.checkpoint_files import write_atomically
+from training.checkpoint_files import storage_errors, write_atomically
 
 ENVIRONMENT_PREFIXES = ("NCCL_", "FI_", "GLOO_")
 
@@ -65,7 +65,8 @@ def testify(
 
 
 def write_testimony(directory: Path, testimony: dict[str, Any]) -> None:
-    write_atomically(directory / f"rank-{testimony['rank']}.json", json.dumps(testimony, allow_nan=False))
+    with storage_errors(directory):
+        write_atomically(directory / f"rank-{testimony['rank']}.json", json.dumps(testimony, allow_nan=False))
 
 
 def peak_memory_bytes(device: torch.device) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from training.checkpoint_files import write_atomically
+from training.checkpoint_files import storage_errors, write_atomically
 
 WARM_UP_STEPS = 3
 
@@ -80,4 +80,5 @@ def write_result(
             "checkpoint_s": stopwatch.checkpoints_s,
         },
     }
-    write_atomically(path, json.dumps(figures, allow_nan=False))
+    with storage_errors(path):
+        write_atomically(path, json.dumps(figures, allow_nan=False))

@@ -8,6 +8,7 @@ from typing import Any
 
 from training import checkpoint_files
 from training.config import TrainConfig
+from training.errors import first_line
 from training.run_directory import RunDirectory
 
 MARK = "RAY_TRAIN_EFA_RECORD"
@@ -28,9 +29,9 @@ class JobReport:
         """False where the record has been printed already."""
         if not self._told.acquire(blocking=False):
             return False
-        record = self._record(error)
         if error is not None:
             print(f"[error] {error}", flush=True)
+        record = self._record(error)
         print(MARK, json.dumps(record, separators=(",", ":"), allow_nan=False), flush=True)
         return True
 
@@ -53,7 +54,10 @@ class JobReport:
             "timings": {},
         }
         if self.config is not None:
-            _add_what_is_stored(record, RunDirectory.of(self.config))
+            try:
+                _add_what_is_stored(record, RunDirectory.of(self.config))
+            except (OSError, ValueError) as unreadable:
+                print(f"[train] the record lacks what the run stored: {first_line(unreadable)}", flush=True)
         record["timings"] |= self.timings | {"total_s": time.time() - self.started_at}
         return record
 

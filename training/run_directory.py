@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from training.checkpoint_files import storage_errors
 from training.config import TrainConfig
 from training.errors import TrainingError
 
@@ -48,6 +49,11 @@ class RunDirectory:
         `worker_group_s` is the time from the driver's request to this call, so it says something of the first only.
         """
         number = max(self.attempts(), default=0) + 1
+        with storage_errors(self.path):
+            self._start_attempt(number, worker_group_s)
+        return number
+
+    def _start_attempt(self, number: int, worker_group_s: float) -> None:
         self.attempt(number).mkdir(parents=True)
         self.result.unlink(missing_ok=True)
         start = {
@@ -55,7 +61,6 @@ class RunDirectory:
             "worker_group_s": worker_group_s if number == 1 else None,
         }
         (self.attempt(number) / "start.json").write_text(json.dumps(start))
-        return number
 
     def attempt_start(self, number: int) -> dict[str, Any]:
         start: dict[str, Any] = json.loads((self.attempt(number) / "start.json").read_text())

@@ -9,6 +9,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 def shard(module: torch.nn.Module, device: torch.device) -> None:
     """Shard in place over one mesh of all ranks: each transformer block is a unit, the rest is the root's.
 
+    fully_shard moves what it shards to the device, block by block, so no GPU ever holds the whole model.
+
     On CUDA the master weights stay float32, compute is bfloat16 and gradients are reduced in float32.
     """
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))

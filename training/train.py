@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from training.config import TrainConfig
 from training.run_directory import RunDirectory
@@ -35,7 +36,7 @@ def train_func(loop: TrainLoop) -> None:
     import torch.distributed as dist
     from ray.train.torch import get_device
 
-    from training import checkpoint, evidence
+    from training import checkpoint, evidence, worker_setup
     from training.checkpoint_files import Progress, newest_complete, require_complete, step_directory
     from training.data import open_dataset, train_batch
     from training.evaluation import evaluate
@@ -45,7 +46,8 @@ def train_func(loop: TrainLoop) -> None:
     from training.step import train_step
 
     worker_group_s = time.time() - loop.started_at
-    gc.freeze()
+    worker_setup.raise_if_unprepared()
+    gc.freeze()  # a million objects of the imports, which live as long as the process does
     config = loop.config
     rank, world_size = dist.get_rank(), dist.get_world_size()
     device: torch.device = get_device()
@@ -58,14 +60,16 @@ def train_func(loop: TrainLoop) -> None:
 
     # One attempt ends where a rank dies; Ray then starts all ranks anew and this function from its top.
     run = RunDirectory.of(config)
-    claimed = [run.begin_attempt(worker_group_s) if rank == 0 else 0]
-    dist.broadcast_object_list(claimed, src=0)
-    attempt = claimed[0]
+    begun: list[Any] = [None, None, None]
+    if rank == 0:
+        begun = [run.begin_attempt(worker_group_s), *newest_complete(run.checkpoints)]
+    dist.broadcast_object_list(begun, src=0)  # storage may look older to another node: rank 0 decides
+    attempt, newest, passed_over = begun
     stopwatch = Stopwatch()
 
     # Every rank builds the same model, keeps its own slice of it, and only then makes the optimizer over the slices.
     model = load_model(config)
-    module = model.module.to(device)
+    module = model.module
     shard(module, device)
     optimizer = make_optimizer(module, config.lr, device)
     dataset = open_dataset(config, model.encode, model.vocab_size)
@@ -86,7 +90,6 @@ def train_func(loop: TrainLoop) -> None:
 
     # Resume from this run's own newest checkpoint, or else from the one the user named.
     progress = Progress(step=0, losses=[], eval_before=None)
-    newest, passed_over = newest_complete(run.checkpoints)
     for line in passed_over:
         say(line)
     if newest is not None:

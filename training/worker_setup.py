@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 
 from training import packages
+from training.errors import TrainingError
 
 PIP_VARIABLE = "RAY_TRAIN_EFA_PIP"
 SECRETS_FILE = ".job-secrets.json"
 HOOK = "training.worker_setup.prepare_worker"
+_FAILURE = "RAY_TRAIN_EFA_SETUP_FAILURE"
 
 
 def prepare_worker() -> None:
@@ -20,7 +22,18 @@ def prepare_worker() -> None:
     load_secrets(working_directory())
     requirements = json.loads(os.environ.get(PIP_VARIABLE, "[]"))
     if requirements:
-        packages.activate(requirements, node_directory())
+        try:
+            packages.activate(requirements, node_directory())
+        except TrainingError as error:
+            # A hook that raises makes Ray start the worker again and again, with the reason in a log of the node.
+            os.environ[_FAILURE] = str(error)
+
+
+def raise_if_unprepared() -> None:
+    """Raises the TrainingError that prepare_worker met in this process."""
+    failure = os.environ.get(_FAILURE)
+    if failure is not None:
+        raise TrainingError(failure)
 
 
 def working_directory() -> Path:

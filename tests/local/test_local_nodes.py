@@ -148,11 +148,11 @@ def listeners(directory: Path) -> set[tuple[str, str]]:
     return found
 
 
-def wait_until(holds: Callable[[], bool], *, seconds: float, what: str) -> None:
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+    while not (held := holds()) and time.monotonic() < deadline:
         time.sleep(0.05)
+    return held
 
 
 def test_a_cluster_outlives_its_starter_and_the_starters_terminal(directory: Path) -> None:
@@ -254,17 +254,9 @@ def test_a_starter_killed_in_mid_start_leaves_no_process_and_no_directory(other_
     with subprocess.Popen(
         [sys.executable, "-c", STARTER, "test", str(other_directory), "1"], cwd=PROJECT, stdout=subprocess.DEVNULL
     ) as starter:
-        wait_until(
-            lambda: any(process.name() == "raylet" for process in local_processes.marked(other_directory)),
-            seconds=90,
-            what="a raylet of the starter",
-        )
+        assert within(90, lambda: "raylet" in [process.name() for process in local_processes.marked(other_directory)])
         starter.send_signal(signal.SIGKILL)
-    wait_until(
-        lambda: not local_processes.marked(other_directory) and not other_directory.exists(),
-        seconds=30,
-        what="everything that the killed starter had started is gone",
-    )
+    assert within(30, lambda: not local_processes.marked(other_directory) and not other_directory.exists())
 
 
 def test_a_start_that_takes_too_long_or_that_ray_refuses_says_why_and_leaves_nothing(other_directory: Path) -> None:
@@ -282,7 +274,7 @@ def test_a_start_that_takes_too_long_or_that_ray_refuses_says_why_and_leaves_not
 def test_a_dead_raylet_is_named_and_the_next_start_repairs_the_cluster_with_its_token(directory: Path) -> None:
     before = loaded(directory)
     psutil.Process(before.nodes[2].pid).kill()
-    wait_until(lambda: local_nodes.inspect(directory).state == "degraded", seconds=10, what="degraded")
+    assert within(10, lambda: local_nodes.inspect(directory).state == "degraded")
     reasons = local_nodes.inspect(directory).reasons
     assert any(reason.startswith("test-w2: its raylet") for reason in reasons), reasons
     said: list[str] = []
@@ -299,7 +291,7 @@ def test_a_dead_head_is_a_stopped_or_degraded_cluster_and_stop_clears_it_without
     cluster = loaded(directory)
     for pid, _ in cluster.nodes[0].processes.values():
         psutil.Process(pid).kill()
-    wait_until(lambda: local_nodes.inspect(directory).state != "running", seconds=10, what="not running")
+    assert within(10, lambda: local_nodes.inspect(directory).state != "running")
     (directory / "cluster.json").unlink()
     assert local_nodes.inspect(directory).state == "stopped"
     local_nodes.stop(directory, say=silent)

@@ -55,7 +55,7 @@ class Project:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         self.must("stack", "init", stack)
-        self.set(trainSteps=4, **settings)
+        self.set(**{"trainSteps": 4, **settings})
 
     def set(self, **settings: Any) -> None:
         """Writes settings into the stack's file; None takes one out."""

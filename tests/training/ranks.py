@@ -52,10 +52,14 @@ def build(*, sharded: bool) -> tuple[torch.nn.Module, torch.optim.Optimizer, Dat
 
 def train(
     module: torch.nn.Module, optimizer: torch.optim.Optimizer, dataset: Dataset, steps: range
-) -> list[tuple[int, float]]:
-    """Losses of the given steps, each over GLOBAL_ROWS rows shared by all ranks."""
+) -> list[tuple[int, float, float]]:
+    """(step, loss, gradient norm), each over GLOBAL_ROWS rows shared by all ranks."""
     rank, rows = dist.get_rank(), GLOBAL_ROWS // dist.get_world_size()
-    return [(step, train_step(module, optimizer, train_batch(dataset, step, rank, rows)).loss) for step in steps]
+    told = []
+    for step in steps:
+        figures = train_step(module, optimizer, train_batch(dataset, step, rank, rows))
+        told.append((step, figures.loss, figures.gradient_norm))
+    return told
 
 
 def straight_and_resumed(rank: int, world_size: int, folder: Path, sharded: bool) -> None:
@@ -64,24 +68,25 @@ def straight_and_resumed(rank: int, world_size: int, folder: Path, sharded: bool
     shards = _shard_sizes(module)
     losses = train(module, optimizer, dataset, range(1, SAVED_AT + 1))
     if sharded:
-        progress = Progress(step=SAVED_AT, losses=losses, eval_before=None)
+        progress = Progress(step=SAVED_AT, losses=[(step, loss) for step, loss, _ in losses], eval_before=None)
         checkpoint.save(folder / "checkpoint", module, optimizer, progress)
     losses += train(module, optimizer, dataset, range(SAVED_AT + 1, STEPS + 1))
     evaluated = evaluate(module, dataset, config(seq_len=32, batch_size=8 // world_size), CPU)
-    resumed = resume(folder, folder) if sharded else []
+    resumed = resume(folder) if sharded else []
     if rank == 0:
         told = {"losses": losses, "resumed": resumed, "eval": evaluated, "shards": shards}
         (folder / "told.json").write_text(json.dumps(told))
 
 
-def resume(folder: Path, saved_in: Path) -> list[tuple[int, float]]:
+def resume(saved_in: Path) -> list[tuple[int, float]]:
     module, optimizer, dataset = build(sharded=True)
     progress = checkpoint.load(saved_in / "checkpoint", module, optimizer)
-    return progress.losses + train(module, optimizer, dataset, range(progress.step + 1, STEPS + 1))
+    further = train(module, optimizer, dataset, range(progress.step + 1, STEPS + 1))
+    return progress.losses + [(step, loss) for step, loss, _ in further]
 
 
 def resumed_elsewhere(rank: int, world_size: int, folder: Path, saved_in: Path) -> None:
-    losses = resume(folder, saved_in)
+    losses = resume(saved_in)
     if rank == 0:
         (folder / "told.json").write_text(json.dumps({"losses": losses}))
 

@@ -11,7 +11,7 @@ import pytest
 
 from training import packages
 from training.errors import TrainingError
-from training.worker_setup import SECRETS_FILE, load_secrets
+from training.worker_setup import PIP_VARIABLE, SECRETS_FILE, load_secrets
 
 PROJECT = Path(__file__).parents[2]
 
@@ -111,6 +111,21 @@ def test_a_failed_installation_is_tried_anew(tmp_path: Path, links: Path) -> Non
     assert in_new_process(tmp_path / "node", ["efaprobe"], "").returncode != 0
     wheel(links, "efaprobe", "1.0")
     assert in_new_process(tmp_path / "node", ["efaprobe"], "import efaprobe").returncode == 0
+
+
+def test_a_worker_that_could_not_be_prepared_lives_to_tell_why(
+    tmp_path: Path, links: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links.mkdir()
+    monkeypatch.setenv(PIP_VARIABLE, json.dumps(["efaprobe==7"]))
+    program = (
+        "from pathlib import Path; from training import worker_setup;"
+        f"worker_setup.node_directory = lambda: Path({str(tmp_path / 'node')!r});"
+        "worker_setup.prepare_worker(); print('alive', flush=True); worker_setup.raise_if_unprepared()"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "alive", run.stderr
+    assert "TrainingError: --pip efaprobe==7: pip failed" in run.stderr
 
 
 def test_secret_variables_reach_the_environment_and_only_their_names_are_told(
