@@ -44,8 +44,10 @@ def main(argv: Sequence[str]) -> int:
         traceback.print_exc()
         report.finish(root_cause(error))
         return EXIT_FAILED
-    report.finish(None)
-    return 0
+    if report.finish(None):
+        return 0
+    watchdog.join()  # the deadline was faster: it ends this process when it has told so
+    return EXIT_FAILED
 
 
 def _give_up(report: JobReport, config: TrainConfig) -> None:

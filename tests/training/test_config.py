@@ -27,7 +27,7 @@ from training.errors import TrainingError
         ("max_failures", -1),
         ("deadline_s", 0),
         ("deadline_s", "inf"),
-        ("kill_at_step", 41),
+        ("kill_at_step", 61),
         ("resume_from", "checkpoints/step-000010"),
     ],
 )
