@@ -47,7 +47,7 @@ def main() -> None:
     asked = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        project = Project(Path(folder) / "project", quick=False, trainSteps=40)
+        project = Project(Path(folder) / "project", quick=False, trainSteps=60)
         try:
             for number in range(asked.ups):
                 if number:

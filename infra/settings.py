@@ -26,6 +26,7 @@ DATASETS = ("pydoc", "random")
 RESERVED_ENV = ("RAY_DEDUP_LOGS", "RAY_COLOR_PREFIX", "PYTHONUNBUFFERED")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?\s*(==\s*[^\s=].*|@\s*\S+)|.*\.whl")
+_CREDENTIALS = re.compile(r"://[^/\s@]+@")
 _LARGEST_PORT = 65535
 
 
@@ -154,7 +155,11 @@ def _train(read: ConfigReader) -> TrainSettings:
 def _job(read: ConfigReader) -> JobSettings:
     pip = [str(requirement).strip() for requirement in read.json_value("jobPip", list)]
     for requirement in pip:
-        if not _PINNED.fullmatch(requirement):
+        if _CREDENTIALS.search(requirement):
+            read.problem(
+                "jobPip", _CREDENTIALS.sub("://***@", requirement), "holds a password, which would be on record"
+            )
+        elif not _PINNED.fullmatch(requirement):
             read.problem("jobPip", requirement, "is not pinned; write name==version, name @ url or a path to a wheel")
     env = read.json_value("jobEnv", dict)
     _check_env(read, "jobEnv", env)

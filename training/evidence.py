@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from training import packages
 from training.checkpoint_files import storage_errors, write_atomically
+from training.worker_setup import node_directory
 
 ENVIRONMENT_PREFIXES = ("NCCL_", "FI_", "GLOO_")
 
@@ -55,7 +56,7 @@ def testify(
             if name.startswith(ENVIRONMENT_PREFIXES) or name == "RAY_DEDUP_LOGS"
         },
         "job_environment": sorted(name for name in job_environment if name in os.environ),
-        "packages": {name: importlib.metadata.version(name) for name in packages.names(requirements)},
+        "packages": packages.installed(requirements, node_directory()),
         "peak_memory_bytes": peak_memory_bytes(device),
         "transport_lines": {
             "count": len(transport_lines),

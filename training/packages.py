@@ -6,6 +6,7 @@ Ray's runtime_env pip would clone the whole virtual environment, gigabytes of it
 import fcntl
 import hashlib
 import importlib
+import importlib.metadata
 import os
 import shutil
 import site
@@ -14,8 +15,6 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
-
-from packaging.requirements import InvalidRequirement, Requirement
 
 from training.errors import TrainingError
 
@@ -28,10 +27,9 @@ def activate(requirements: Sequence[str], directory: Path) -> Path:
 
     Raises TrainingError with the last lines of pip where a requirement cannot be installed.
     """
-    digest = hashlib.sha256("\n".join([sys.executable, *requirements]).encode()).hexdigest()[:16]
-    overlay = directory / digest
+    overlay = _overlay(requirements, directory)
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / f"{digest}.lock").open("w") as lock:
+    with overlay.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (overlay / READY).exists():
             shutil.rmtree(overlay, ignore_errors=True)
@@ -41,15 +39,17 @@ def activate(requirements: Sequence[str], directory: Path) -> Path:
     return overlay
 
 
-def names(requirements: Sequence[str]) -> list[str]:
-    """Of those that are names with or without versions; a path or an address does not tell its package's name."""
-    found = []
-    for requirement in requirements:
-        try:
-            found.append(Requirement(requirement).name)
-        except InvalidRequirement:
-            continue
-    return found
+def installed(requirements: Sequence[str], directory: Path) -> dict[str, str]:
+    """Name and version of all that the overlay holds: what was asked for and what that brought along."""
+    if not requirements:
+        return {}
+    overlay = _site_packages(_overlay(requirements, directory))
+    return {found.name: found.version for found in importlib.metadata.distributions(path=[str(overlay)])}
+
+
+def _overlay(requirements: Sequence[str], directory: Path) -> Path:
+    digest = hashlib.sha256("\n".join([sys.executable, *requirements]).encode()).hexdigest()[:16]
+    return directory / digest
 
 
 def _build(overlay: Path, requirements: Sequence[str]) -> None:
