@@ -75,7 +75,7 @@ class Following:
         folder.mkdir(parents=True, exist_ok=True)
         self._log_path = folder / LOG
         self._progress = Progress(say)
-        self._records = RecordCollector()
+        self._records = RecordCollector(self._id)
         redactor = Redactor(request.spec.secret_env.values())
         self._log = LogStream(api.client, self._id, self._log_path, on_line=self._line, redact=redactor)
         self._elapsed_before = max(0.0, time.time() - state.started_at) if state.started_at else 0.0

@@ -10,9 +10,13 @@ REQUIRED = ("schema", "run_id", "status", "arguments", "world_size", "attempts",
 
 
 class RecordCollector:
-    """Watches a log's lines for the record; the last complete one counts."""
+    """Watches a log's lines for the record of one run; the last complete one counts.
 
-    def __init__(self) -> None:
+    Only the driver's own lines begin with the mark: Ray puts a prefix before everything that a rank prints.
+    """
+
+    def __init__(self, submission_id: str) -> None:
+        self._submission_id = submission_id
         self.record: Mapping[str, Any] | None = None
         self.problem = "its log holds no record line (the driver prints one at its end)"
 
@@ -29,6 +33,10 @@ class RecordCollector:
             self.problem = f"its record lacks {', '.join(missing)}"
         elif record["schema"] != SCHEMA:
             self.problem = f"its record has schema {record['schema']!r}; this version reads {SCHEMA!r}"
+        elif record["run_id"] != self._submission_id:
+            self.problem = f"its record is that of run {record['run_id']!r}"
+        elif record["status"] != "succeeded":
+            self.problem = f"its record says {record['status']!r}: {record.get('error')}"
         else:
             self.record = record
 

@@ -1,6 +1,8 @@
 """A job's life on a real Ray cluster: found again, followed over broken connections, ended at its deadline."""
 
 import dataclasses
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ from urllib.parse import urlparse
 import pytest
 
 from infra import local_nodes
-from tests.local.conftest import head_of
+from tests.local.conftest import head_of, local_spec
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.project import QUICK
 from workload import job, job_following
@@ -205,3 +207,28 @@ def test_a_head_that_stops_answering_is_given_up_with_a_reason(runner: Runner, m
     assert "the Ray head has not answered for" in str(raised[0])
     stopped = job.stop(runner.head, say=runner.said.append)
     assert len(stopped) == 1, "the job went on meanwhile"
+
+
+@pytest.mark.full
+def test_a_head_that_is_replaced_is_said_and_the_job_is_not_taken_for_ended(runner: Runner, tmp_path: Path) -> None:
+    """Another cluster takes the address over, as a restarted head pod does, with an empty job table."""
+    proxy = CuttingProxy(int(urlparse(runner.head.address).port or 0))
+    request = runner.request("replaced", QUICK_SECONDS="60")
+    request = dataclasses.replace(
+        request, head=dataclasses.replace(request.head, address=f"http://127.0.0.1:{proxy.port}")
+    )
+    folder = Path(tempfile.mkdtemp(prefix="rtefa-r")).resolve()
+    thread, raised = in_background(lambda: runner.run(request))
+    try:
+        until(lambda: any("step 1/4" in line for line in runner.said), seconds=60, what="the first step")
+        other = local_nodes.start(local_spec(folder, worker_nodes=1, token=runner.head.token), say=print)
+        proxy.target = int(urlparse(other.address).port or 0)
+        proxy.cut()
+        thread.join(60)
+    finally:
+        proxy.close()
+        local_nodes.stop(folder, say=print)
+        shutil.rmtree(folder, ignore_errors=True)
+        job.stop(runner.head, say=print)
+    assert "the Ray head was replaced while job" in str(raised[0])
+    assert "the next `pulumi up` runs it again" in str(raised[0])

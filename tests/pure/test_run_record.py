@@ -117,13 +117,19 @@ def test_a_report_with_holes_is_refused_naming_the_place(tmp_path: Path, changes
 
 
 def test_the_last_complete_record_line_counts() -> None:
-    collector = RecordCollector()
+    collector = RecordCollector("run-1")
     collector.line("RAY_TRAIN_EFA_RECORD is mentioned in passing")
     assert collector.record is None
     collector.line(reports.line(reports.report()))
-    collector.line(reports.line(reports.report(run_id="run-2")))
+    collector.line(reports.line(reports.report(tokens_per_second=2000.0)))
     assert collector.record is not None
-    assert collector.record["run_id"] == "run-2"
+    assert collector.record["tokens_per_second"] == 2000.0
+
+
+def test_a_rank_cannot_speak_for_the_driver() -> None:
+    collector = RecordCollector("run-1")
+    collector.line(f"(RayTrainWorker pid=12, ip=127.0.0.1) {reports.line(reports.report())}")
+    assert collector.record is None
 
 
 @pytest.mark.parametrize(
@@ -132,11 +138,13 @@ def test_the_last_complete_record_line_counts() -> None:
         (reports.line(reports.report())[:200], "is not JSON"),
         (reports.line({"schema": "ray-train-efa/job-record/1"}), "lacks run_id, status"),
         (reports.line(reports.report(schema="ray-train-efa/job-record/9")), "has schema 'ray-train-efa/job-record/9'"),
+        (reports.line(reports.report(run_id="run-0")), "is that of run 'run-0'"),
+        (reports.line(reports.report(status="failed", error="lost a rank")), "says 'failed': lost a rank"),
         (reports.line([1, 2]), "lacks schema"),  # type: ignore[arg-type]
     ],
 )
 def test_a_record_that_cannot_be_read_says_why(line: str, problem: str) -> None:
-    collector = RecordCollector()
+    collector = RecordCollector("run-1")
     collector.line(line)
     assert collector.record is None
     assert problem in collector.problem

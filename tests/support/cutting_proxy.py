@@ -6,10 +6,10 @@ import threading
 
 
 class CuttingProxy:
-    """Forwards to one port. `cut()` breaks every open connection, `refusing` accepts no new one."""
+    """Forwards to the port `target`. `cut()` breaks every open connection, `refusing` accepts no new one."""
 
     def __init__(self, port: int) -> None:
-        self._target = port
+        self.target = port
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self.refusing = False
@@ -39,7 +39,7 @@ class CuttingProxy:
                 client.close()
                 continue
             try:
-                server = socket.create_connection(("127.0.0.1", self._target), timeout=5)
+                server = socket.create_connection(("127.0.0.1", self.target), timeout=5)
             except OSError:
                 client.close()
                 continue
