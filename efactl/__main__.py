@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from efactl import commands
 from efactl.exit_codes import MEANINGS, ExitCode
 from efactl.stack import Stack
-from workload.errors import ReportedError
+from workload.errors import BadInputError, ReportedError
 
 COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "up": (commands.up, "bring the stack up: cluster, job, verdict; the exit code says how it went"),
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(action(Stack(asked.stack), as_json=asked.json))
     except ReportedError as error:
         print(f"efactl {asked.command}: {error}", file=sys.stderr)
-        return int(ExitCode.BAD_INPUT if "has no Pulumi." in str(error) else ExitCode.FAILED)
+        return int(ExitCode.BAD_INPUT if isinstance(error, BadInputError) else ExitCode.FAILED)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
 

@@ -20,15 +20,18 @@ def up(stack: Stack, *, as_json: bool) -> ExitCode:
     for line in stack.release_dead_locks():
         _note(line)
     began = datetime.datetime.now(datetime.UTC)
-    status = stack.run(["up", "--yes", "--skip-preview"])
+    status = stack.run(["up", "--yes", "--skip-preview"], aside=as_json)
     run = _run(stack)
     if as_json:
         print(json.dumps(run, indent=2))
-    return ExitCode.OK if status == 0 else _reason(run, began)
+    if status == 0:
+        return ExitCode.OK
+    reason = _reason(run, began)
+    return ExitCode.INTERRUPTED if reason == ExitCode.FAILED and _goes_on(stack) else reason
 
 
 def outputs(stack: Stack, *, as_json: bool) -> ExitCode:
-    """The main figures of the stack's last run, from its state and record."""
+    """The main figures of the stack's last run that SUCCEEDED, from its state and record."""
     run = _run(stack)
     if not run:
         _note(f"stack {stack.name} holds no run; `efactl up -s {stack.name}` makes one")
@@ -61,7 +64,7 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     """`pulumi destroy`, then a look at what is left on this machine, ended by pid where anything is."""
     for line in stack.release_dead_locks():
         _note(line)
-    status = stack.run(["destroy", "--yes", "--skip-preview"])
+    status = stack.run(["destroy", "--yes", "--skip-preview"], aside=as_json)
     left: list[int] = []
     if stack.config("platform") == "local" and status == 0:
         from infra import local_nodes
@@ -98,6 +101,15 @@ def _run(stack: Stack) -> dict[str, Any]:
     }
 
 
+def _goes_on(stack: Stack) -> bool:
+    """Whether a job still runs. In a terminal ^C is a key that pulumi reads: no signal tells of it here."""
+    head = stack.head()
+    try:
+        return head is not None and bool(job.unfinished(head))
+    except ReportedError:
+        return False
+
+
 def _reason(run: Mapping[str, Any], began: datetime.datetime) -> ExitCode:
     """A gate is the reason only where it judged during this very `up`."""
     judged = run.get("judgedAt")
@@ -119,7 +131,9 @@ def _record(path: str) -> Mapping[str, Any]:
 def _shown(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _note(line: str) -> None:

@@ -16,9 +16,9 @@ class ExitCode(IntEnum):
 MEANINGS = {
     ExitCode.OK: "done; after `up`: the job SUCCEEDED and its transport is proven as expected",
     ExitCode.FAILED: "something failed; the message says what",
-    ExitCode.BAD_INPUT: "a command line, setting or file that cannot be used",
+    ExitCode.BAD_INPUT: "a command line or stack name that cannot be used",
     ExitCode.REFUTED: "the transport is not the expected one",
     ExitCode.UNPROVEN: "evidence is missing, so the transport is not proven",
     ExitCode.QUALITY: "the transport is proven, the model is not good enough",
-    ExitCode.INTERRUPTED: "interrupted; a running job goes on",
+    ExitCode.INTERRUPTED: "interrupted: the job goes on",
 }

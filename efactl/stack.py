@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from urllib.parse import urlparse
 import psutil
 import yaml
 
-from workload.errors import ReportedError
+from workload.errors import BadInputError, ReportedError
 from workload.head import Head
 
 PROJECT = "ray-train-efa"
@@ -31,7 +32,7 @@ class Stack:
         self.file = FOLDER / f"Pulumi.{name}.yaml"
         if not self.file.exists():
             known = sorted(path.name.split(".")[1] for path in FOLDER.glob("Pulumi.*.yaml"))
-            raise ReportedError(f"stack '{name}' has no {self.file.name}; there are {', '.join(known)}")
+            raise BadInputError(f"stack '{name}' has no {self.file.name}; there are {', '.join(known)}")
 
     def config(self, key: str) -> Any:
         """A setting as the stack's file has it, else Pulumi.yaml's default."""
@@ -39,15 +40,31 @@ class Stack:
         declared = yaml.safe_load((FOLDER / "Pulumi.yaml").read_text())["config"]
         return configured.get(f"{PROJECT}:{key}", declared.get(key, {}).get("default"))
 
-    def run(self, command: Sequence[str]) -> int:
-        """Runs `pulumi COMMAND -s NAME` with this terminal; returns its exit status."""
-        process = subprocess.Popen([_pulumi(), *command, "-s", self.name], cwd=FOLDER, env=_environment())
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                # The terminal has sent the same signal to pulumi, which decides what it means.
-                continue
+    def run(self, command: Sequence[str], *, aside: bool) -> int:
+        """Runs `pulumi COMMAND -s NAME` with this terminal; `aside` leaves standard output to the caller's facts.
+
+        Returns its exit status. Raises KeyboardInterrupt, once pulumi has ended, where that kept it from its end.
+        """
+        arguments = [_pulumi(), *command, "-s", self.name]
+        process = subprocess.Popen(arguments, cwd=FOLDER, env=_environment(), stdout=sys.stderr if aside else None)
+        interrupted = False
+
+        def pass_on(number: int, _frame: object) -> None:
+            nonlocal interrupted
+            interrupted = True
+            # A terminal's Ctrl-C reaches pulumi by itself; a TERM comes to this process alone.
+            if number == signal.SIGTERM:
+                process.send_signal(number)
+
+        before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            status = process.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if interrupted and status != 0:
+            raise KeyboardInterrupt
+        return status
 
     def answer(self, command: Sequence[str]) -> str:
         """The standard output of `pulumi COMMAND -s NAME`. Raises ReportedError with what it said on failure."""
@@ -94,17 +111,27 @@ class Stack:
         folder = Path(backend.path) / ".pulumi" / "locks" / "organization" / PROJECT / self.name
         released = []
         for lock in sorted(folder.glob("*.json")):
-            holder = json.loads(lock.read_text())
-            if holder.get("hostname") == socket.gethostname() and not psutil.pid_exists(int(holder["pid"])):
+            try:
+                holder = json.loads(lock.read_text())
+                dead = holder["hostname"] == socket.gethostname() and not psutil.pid_exists(int(holder["pid"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            if dead:
                 lock.unlink(missing_ok=True)
                 released.append(f"released the lock of a pulumi (pid {holder['pid']}) that no longer runs")
         return released
 
     def _backend(self) -> str:
         chosen = os.environ.get("PULUMI_BACKEND_URL")
-        if chosen or self.config("platform") != "local":
+        own = FOLDER / ".state"
+        if chosen or not (self.config("platform") == "local" or _holds(own, self.name)):
             return chosen or ""
-        return (FOLDER / ".state").as_uri()
+        return own.as_uri()
+
+
+def _holds(backend: Path, stack: str) -> bool:
+    """As .venv/bin/pulumi decides it: a stack that is in the project's state stays there, whatever its settings say."""
+    return (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists()
 
 
 def plain(value: Any) -> Any:

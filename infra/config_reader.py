@@ -34,6 +34,14 @@ class ConfigReader:
             hint = f"did you mean {close[0]}?" if close else "Pulumi.yaml lists all settings"
             self.problem(key, "***" if self.is_secret(key) else self._config.get(key), f"is not a setting: {hint}")
 
+    def refuse_secret(self, *, other_than: str) -> None:
+        """Everything but that one setting goes in clear into the state, the job's environment and the run record."""
+        for key in sorted(self._declarations):
+            if key != other_than and self.is_secret(key):
+                self.problem(
+                    key, "***", f"is encrypted, but this setting is kept in clear; secrets go into {other_than}"
+                )
+
     def declared(self, *, without: Sequence[str]) -> dict[str, Any]:
         """The plain text of every declared setting that is not secret."""
         return {

@@ -1,6 +1,7 @@
 """What is looked at before a local cluster starts: each problem is one sentence that names the setting."""
 
 import importlib.metadata
+import re
 import shutil
 import socket
 import sys
@@ -43,6 +44,7 @@ def check(spec: LocalClusterSpec) -> None:
     """Raises LocalClusterError with the first reason why such a cluster can't start on this machine now."""
     problem = (
         _platform_problem()
+        or python_path_problem(sys.executable)
         or _ray_problem(spec.ray_version)
         or _port_problem(spec.dashboard_port)
         or _memory_problem(spec)
@@ -53,10 +55,23 @@ def check(spec: LocalClusterSpec) -> None:
         raise LocalClusterError(problem)
 
 
+def check_port(port: int) -> None:
+    """Raises LocalClusterError where the port is taken: asked before a running predecessor is ended for nothing."""
+    if problem := _port_problem(port):
+        raise LocalClusterError(problem)
+
+
 def _platform_problem() -> str | None:
     if sys.platform == "linux":
         return None
     return f"the local platform runs on Linux, this is {sys.platform}: use a Linux machine or container"
+
+
+def python_path_problem(python: str) -> str | None:
+    """Ray starts workers through a shell with the interpreter's path unquoted (ray/_private/runtime_env/context.py)."""
+    if not re.search(r"[\s'\"$`\\&;|<>()*?#]", python):
+        return None
+    return f"Ray can't start workers with the Python at '{python}': move the project to a path without such characters"
 
 
 def _ray_problem(ray_version: str) -> str | None:

@@ -36,7 +36,7 @@ _KEPT = frozenset(
         "MKL_NUM_THREADS",
     }
 )
-_KEPT_PREFIXES = ("LC_", "XDG_", "PIP_", "UV_", "HF_HUB_", "HF_HOME", "HF_ENDPOINT")
+_KEPT_PREFIXES = ("LC_", "XDG_", "PIP_", "HF_HUB_", "HF_HOME", "HF_ENDPOINT")
 
 
 def node_environment(*, cluster_id: str, directory: Path) -> dict[str, str]:

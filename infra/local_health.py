@@ -7,7 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Literal
 
-from infra import local_cluster, local_processes
+from infra import local_cluster, local_directory, local_processes
 from infra.local_cluster import LocalCluster
 
 # On a machine that trains, the dashboard answers late: only silence through all of these is a fault.
@@ -37,8 +37,14 @@ def inspect(directory: Path) -> Health:
         return Health(state="stopped", reasons=("none of its processes runs",))
     if gone:
         return Health(state="degraded", reasons=tuple(gone))
-    problem = _jobs_api_problem(cluster)
+    problem = _python_problem(directory) or _jobs_api_problem(cluster)
     return Health(state="degraded", reasons=(problem,)) if problem else Health(state="running")
+
+
+def _python_problem(directory: Path) -> str | None:
+    """New workers are started by path: nodes that run from a project that was moved can start none."""
+    python = (local_directory.read_state(directory) or {}).get("python")
+    return f"its Python {python} is gone" if python and not Path(python).exists() else None
 
 
 def _jobs_api_problem(cluster: LocalCluster) -> str | None:

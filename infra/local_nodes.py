@@ -84,6 +84,9 @@ def _adopted(spec: LocalClusterSpec, *, say: Callable[[str], None]) -> LocalClus
 
 
 def _started(spec: LocalClusterSpec, *, say: Callable[[str], None]) -> LocalCluster:
+    running = load(spec.directory)
+    if running is not None and not running.address.endswith(f":{spec.dashboard_port}"):
+        local_checks.check_port(spec.dashboard_port)
     local_processes.end_marked(spec.directory)
     local_directory.clear(spec.directory, keep_token=True)
     had_token = local_directory.read_token(spec.directory) is not None

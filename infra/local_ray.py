@@ -1,5 +1,6 @@
 """The local platform: a Ray cluster of several nodes on this machine, handed on as a RayHead."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +53,12 @@ class LocalRayClusterProvider(ResourceProvider):
 
     @reported
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        ended = local_nodes.stop(Path(props["directory"]), say=say)
-        say(f"local Ray cluster stopped: {len(ended)} processes ended")
+        local_nodes.stop(Path(props["directory"]), say=say)
+
+
+def _lock_digest() -> str:
+    """What an image's digest is elsewhere: any package that changes is another environment."""
+    return hashlib.sha256(Path("requirements.lock").read_bytes()).hexdigest()
 
 
 def _started(props: Mapping[str, Any], directory: Path) -> dict[str, Any]:
@@ -146,7 +151,7 @@ class LocalRay(pulumi.ComponentResource):
             nodes=args.worker_nodes,
             accelerators_per_node=args.trainers_per_node,
             worker_resource=TRAINER,
-            image=f"this machine's environment (ray {versions.RAY}, torch {versions.TORCH})",
+            image=f"this machine (ray {versions.RAY}, torch {versions.TORCH}, requirements.lock {_lock_digest()[:12]})",
             address=cluster.address,
             token=cluster.token,
         )

@@ -51,7 +51,13 @@ def launch(spec: LocalClusterSpec, *, keep_token: bool, say: Callable[[str], Non
             ready["timings"]["total"] = round(time.monotonic() - began, 2)
             local_directory.write_state(
                 spec.directory,
-                {"cluster_id": cluster_id, "spec": spec.stored(), "started_at": time.time(), **ready},
+                {
+                    "cluster_id": cluster_id,
+                    "spec": spec.stored(),
+                    "python": sys.executable,
+                    "started_at": time.time(),
+                    **ready,
+                },
             )
             ours.sendall(b"keep\n")
         finally:

@@ -103,6 +103,7 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
     """Reads and validates the stack's configuration. Raises SettingsError with every problem found."""
     read = ConfigReader(PROJECT, yaml.safe_load(project_file.read_text())["config"])
     read.refuse_unknown()
+    read.refuse_secret(other_than="jobSecretEnv")
     platform = read.one_of("platform", PLATFORMS)
     if platform in PLATFORMS and platform not in PLATFORMS_HERE:
         read.problem("platform", platform, f"is not in this version; it has {', '.join(PLATFORMS_HERE)}")
@@ -183,6 +184,9 @@ def _secret_env_names(read: ConfigReader) -> tuple[str, ...]:
         read.problem("jobSecretEnv", ", ".join(sorted(values)), f"is kept in clear; encrypt it: {how}")
         return ()
     _check_env(read, "jobSecretEnv", values)
+    for name, value in values.items():
+        if not isinstance(value, str):
+            read.problem("jobSecretEnv", name, "must have text as its value; put it in quotes")
     return tuple(sorted(values))
 
 
@@ -192,7 +196,7 @@ def _check_env(read: ConfigReader, key: str, env: Mapping[str, Any]) -> None:
             read.problem(key, name, "is not the name of an environment variable")
         if name in RESERVED_ENV:
             read.problem(key, name, "is set by the job itself: its evidence depends on it")
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
+        if key == "jobEnv" and (not isinstance(value, str | int | float) or isinstance(value, bool)):
             read.problem(key, name, "must have text as its value; put it in quotes")
 
 

@@ -12,7 +12,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 from training.checkpoint_files import Progress, read_progress, write_marker, write_progress
-from training.errors import TrainingError
+from training.errors import TrainingError, first_line
 
 
 def save(directory: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
@@ -36,7 +36,13 @@ def save(directory: Path, module: torch.nn.Module, optimizer: torch.optim.Optimi
 def load(directory: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
     """Called by every rank, whatever number of ranks saved it."""
     state = _state(module, optimizer)
-    dcp.load(state, checkpoint_id=directory)
+    try:
+        dcp.load(state, checkpoint_id=directory)
+    except CheckpointException as error:
+        causes = [first_line(wrapped[0]) for wrapped in error.failures.values()]
+        raise TrainingError(
+            f"--resume_from: checkpoint {directory} does not fit this model or cannot be read: {causes[0]}"
+        ) from error
     set_state_dict(module, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     return read_progress(directory)
 

@@ -65,9 +65,12 @@ def why_incomplete(directory: Path) -> str | None:
         marker = json.loads((directory / MARKER).read_text())
     except FileNotFoundError:
         return f"it has no {MARKER}"
-    except ValueError:
-        return f"its {MARKER} is damaged"
-    for name, size in marker["files"].items():
+    except (OSError, ValueError) as error:
+        return f"its {MARKER} cannot be read: {error}"
+    files = marker.get("files") if isinstance(marker, dict) else None
+    if not isinstance(files, dict) or not isinstance(marker.get("step"), int):
+        return f"its {MARKER} is not one"
+    for name, size in files.items():
         path = directory / name
         if not path.is_file():
             return f"{name} is missing"
@@ -103,7 +106,8 @@ def step_of(directory: Path) -> int:
 
 
 def _newest_first(checkpoints: Path) -> Iterator[Path]:
-    yield from sorted(checkpoints.glob("step-*"), reverse=True)
+    numbered = [path for path in checkpoints.glob("step-*") if path.name.removeprefix("step-").isdigit()]
+    yield from sorted(numbered, key=lambda path: int(path.name.removeprefix("step-")), reverse=True)
 
 
 def read_progress(directory: Path) -> Progress:

@@ -21,6 +21,8 @@ from training.worker_setup import HOOK, PIP_VARIABLE, load_secrets, node_directo
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENT = 2
+# Long enough for cold imports and for a lost node to be replaced; after it the wait counts as a failure.
+GROUP_START_S = 300
 _OWN_VARIABLES = {PIP_VARIABLE, "RAY_ADDRESS", "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"}
 
 
@@ -52,8 +54,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _give_up(report: JobReport, config: TrainConfig) -> None:
     """End this process, and with it, by Ray's doing, every rank: also where ranks hang and fit() never returns."""
-    if report.finish(f"--deadline_s {config.deadline_s:g}: the deadline passed before the run ended"):
-        os._exit(EXIT_FAILED)
+    told = True
+    try:
+        told = report.finish(f"--deadline_s {config.deadline_s:g}: the deadline passed before the run ended")
+    finally:
+        if told:
+            os._exit(EXIT_FAILED)
 
 
 def _run(config: TrainConfig, report: JobReport) -> None:
@@ -64,7 +70,7 @@ def _run(config: TrainConfig, report: JobReport) -> None:
     check_model_exists(config.model_id)
 
     # Before Ray is imported, which reads them. Cold imports of torch on every rank exceed Ray's own minute.
-    os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(int(config.deadline_s) + 1))
+    os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(min(GROUP_START_S, int(config.deadline_s) + 1)))
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
     # Otherwise every line a rank prints appears twice: once as it is, once through Ray Train's logger.
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")

@@ -48,8 +48,11 @@ def installed(requirements: Sequence[str], directory: Path) -> dict[str, str]:
 
 
 def _overlay(requirements: Sequence[str], directory: Path) -> Path:
-    digest = hashlib.sha256("\n".join([sys.executable, *requirements]).encode()).hexdigest()[:16]
-    return directory / digest
+    digest = hashlib.sha256("\n".join([sys.executable, *requirements]).encode())
+    for path in (Path(requirement) for requirement in requirements):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return directory / digest.hexdigest()[:16]
 
 
 def _build(overlay: Path, requirements: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """The one machine-readable line a job ends with."""
 
 import json
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -32,7 +33,10 @@ class JobReport:
         if error is not None:
             print(f"[error] {error}", flush=True)
         record = self._record(error)
-        print(MARK, json.dumps(record, separators=(",", ":"), allow_nan=False), flush=True)
+        line = f"{MARK} {json.dumps(record, separators=(',', ':'), allow_nan=False)}"
+        # One write, begun on a line of its own: Ray's thread prints the ranks' last lines into the same file meanwhile.
+        sys.stdout.write(f"\n{line}\n")
+        sys.stdout.flush()
         return True
 
     def _record(self, error: str | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from training.checkpoint_files import storage_errors
+from training.checkpoint_files import storage_errors, write_atomically
 from training.config import TrainConfig
 from training.errors import TrainingError
 
@@ -60,7 +60,7 @@ class RunDirectory:
             "started_at": datetime.now(UTC).isoformat(),
             "worker_group_s": worker_group_s if number == 1 else None,
         }
-        (self.attempt(number) / "start.json").write_text(json.dumps(start))
+        write_atomically(self.attempt(number) / "start.json", json.dumps(start))
 
     def attempt_start(self, number: int) -> dict[str, Any]:
         start: dict[str, Any] = json.loads((self.attempt(number) / "start.json").read_text())

@@ -24,9 +24,11 @@ def prepare_worker() -> None:
     if requirements:
         try:
             packages.activate(requirements, node_directory())
-        except TrainingError as error:
+        except Exception as error:
             # A hook that raises makes Ray start the worker again and again, with the reason in a log of the node.
-            os.environ[_FAILURE] = str(error)
+            os.environ[_FAILURE] = (
+                str(error) if isinstance(error, TrainingError) else f"--pip: {type(error).__name__}: {error}"
+            )
 
 
 def raise_if_unprepared() -> None:

@@ -1,7 +1,8 @@
 """The life of one training job: submit it or find it running, follow it to its end, stop it when its time is up."""
 
+import dataclasses
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event
 
 import requests
@@ -9,12 +10,10 @@ import requests
 from workload.errors import ReportedError
 from workload.head import Endpoint, Head, reach
 from workload.job_following import Following, JobOutcome, JobRequest, persisting, stop_and_wait
-from workload.job_spec import attempt_of, command_line, submission_id, submission_stem
+from workload.job_spec import RUN_NAME, attempt_of, command_line, submission_id, submission_stem
 from workload.jobs_api import JobsApi, JobState, running
-from workload.run_folder import is_settled
+from workload.run_folder import create, is_settled
 
-# Ray gives up on a worker group after 60 s, which importing torch on a cold or crowded node can take.
-DEFAULT_ENV = {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "300"}
 # Without the first, Ray folds a line of one rank into another's whenever they differ only in words with digits.
 FIXED_ENV = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0", "PYTHONUNBUFFERED": "1"}
 
@@ -24,8 +23,9 @@ def run(request: JobRequest, *, say: Callable[[str], None], interrupt: Event) ->
 
     Raises RunInterruptedError, with the job left running, when `interrupt` is set; ReportedError for any other failure.
     """
+    create(request.runs)
     with reach(request.head) as endpoint:
-        api = _connect(endpoint)
+        api = _connect(endpoint, say)
         ray_version, session = persisting(api.version)
         if ray_version != request.head.ray_version:
             raise ReportedError(
@@ -40,7 +40,7 @@ def run(request: JobRequest, *, say: Callable[[str], None], interrupt: Event) ->
 def stop(head: Head, *, say: Callable[[str], None], only: str | None = None) -> list[str]:
     """Stops the head's unfinished jobs (or the one named) and waits until they have ended; returns their ids."""
     with reach(head) as endpoint:
-        api = _connect(endpoint)
+        api = _connect(endpoint, say)
         targets = [job.submission_id for job in running(persisting(api.jobs)) if only in (None, job.submission_id)]
         for target in targets:
             say(f"stopping job {target}")
@@ -48,18 +48,23 @@ def stop(head: Head, *, say: Callable[[str], None], only: str | None = None) -> 
     return targets
 
 
-def _connect(endpoint: Endpoint) -> JobsApi:
-    try:
-        return persisting(lambda: JobsApi(endpoint))
-    except (ConnectionError, requests.RequestException) as error:
-        raise ReportedError(
-            f"no Ray head answers at {endpoint.url}: {str(error)[:200]}; `pulumi up` brings it back up"
-        ) from error
+def unfinished(head: Head) -> list[str]:
+    """The ids of the head's jobs that have not ended; asks once. Raises ReportedError where no head answers."""
+    with reach(head) as endpoint:
+        try:
+            return [job.submission_id for job in running(JobsApi(endpoint).jobs())]
+        except (ConnectionError, requests.RequestException) as error:
+            raise ReportedError(f"no Ray head answers at {endpoint.url}") from error
+
+
+def _connect(endpoint: Endpoint, say: Callable[[str], None]) -> JobsApi:
+    return persisting(lambda: JobsApi(endpoint), say=say)
 
 
 def _submit_or_find(api: JobsApi, request: JobRequest, stem: str, say: Callable[[str], None]) -> tuple[JobState, int]:
     """An unfinished job of the same spec is followed; one that succeeded and was never collected is collected."""
-    attempts = {attempt: job for job in api.jobs() if (attempt := attempt_of(stem, job.submission_id)) is not None}
+    jobs = api.jobs()
+    attempts = {attempt: job for job in jobs if (attempt := attempt_of(stem, job.submission_id)) is not None}
     for attempt, job in sorted(attempts.items(), reverse=True):
         if not job.ended:
             say(f"job {job.submission_id} is already running: following it")
@@ -69,20 +74,34 @@ def _submit_or_find(api: JobsApi, request: JobRequest, stem: str, say: Callable[
             return job, attempt
         say(f"job {job.submission_id} ended as {job.status}: this is attempt {attempt + 1}")
         break
-    attempt = max(attempts, default=0) + 1
+    _refuse_beside_others(jobs)
+    # A job deleted from the head's table has left its storage, which Train V2 would resume.
+    stored = (attempt_of(stem, folder.name) or 0 for folder in request.runs.glob(f"{stem}-*"))
+    attempt = max([*attempts, *stored], default=0) + 1
     identifier = submission_id(stem, attempt)
     if not api.submit(
         identifier,
         entrypoint=shlex.join(_entrypoint(request, identifier)),
         training=request.training,
-        env={**DEFAULT_ENV, **request.spec.env, **FIXED_ENV},
+        env={**request.spec.env, **FIXED_ENV},
         secret_env=request.spec.secret_env,
         metadata={"spec": request.spec.digest(), "attempt": str(attempt)},
     ):
         say(f"job {identifier} was submitted by someone else a moment ago: following it")
     else:
         say(f"job {identifier} submitted")
-    return api.job(identifier), attempt
+    # Its time runs from now: the start that the head notes is by the head's clock.
+    return dataclasses.replace(api.job(identifier), started_at=0.0), attempt
+
+
+def _refuse_beside_others(jobs: Sequence[JobState]) -> None:
+    """A job takes every accelerator: beside one of other inputs it would wait in silence until its own deadline."""
+    others = [job.submission_id for job in running(jobs) if job.submission_id.startswith(f"{RUN_NAME}-")]
+    if others:
+        raise ReportedError(
+            f"job {', '.join(others)}, of other inputs, still runs on this cluster and holds its accelerators: "
+            "`efactl stop` stops it; then `pulumi up` again"
+        )
 
 
 def _entrypoint(request: JobRequest, identifier: str) -> list[str]:

@@ -26,6 +26,7 @@ POLL_S = 1.0
 DEADLINE_GRACE_S = 20.0
 STOP_WAIT_S = 45.0
 UNREACHABLE_S = 60.0
+PENDING_S = 45.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ class Following:
         self._log_path = folder / LOG
         self._progress = Progress(say)
         self._records = RecordCollector(self._id)
-        redactor = Redactor(request.spec.secret_env.values())
+        self._redact = redactor = Redactor(request.spec.secret_env.values())
         self._log = LogStream(api.client, self._id, self._log_path, on_line=self._line, redact=redactor)
         self._elapsed_before = max(0.0, time.time() - state.started_at) if state.started_at else 0.0
         self._since = time.monotonic()
@@ -95,8 +96,21 @@ class Following:
         if state.status != "SUCCEEDED":
             raise self._settled(self._failure(f"job {self._id} ended as {state.status}", state.message))
         record = self._records.record
+        if record is None and self._log.failure:
+            # Not settled: the job is whole, only its log could not be read.
+            raise ReportedError(
+                self._failure(
+                    f"job {self._id} SUCCEEDED, but its log cannot be read to the end ({self._log.failure}): "
+                    "the next `pulumi up` collects it"
+                )
+            )
         if record is None:
             raise self._settled(self._failure(f"job {self._id} SUCCEEDED but {self._records.problem}"))
+        asked = int(self._request.spec.arguments.get("num_workers") or self._request.head.accelerators)
+        if record["world_size"] != asked:
+            raise self._settled(
+                self._failure(f"job {self._id} reports {record['world_size']} ranks, {asked} were asked for")
+            )
         return JobOutcome(
             submission_id=self._id,
             attempt=self._attempt,
@@ -114,11 +128,17 @@ class Following:
         self._progress.line(line)
 
     def _wait(self, interrupt: Event) -> JobState:
+        told = False
         while True:
             state = self._poll()
             if state is not None and state.ended:
                 return state
             elapsed = self._elapsed_before + time.monotonic() - self._since
+            if state is not None and state.status == "PENDING" and elapsed > PENDING_S and not told:
+                told = True
+                self._say(
+                    f"job {self._id} is still PENDING after {elapsed:.0f} s: {state.message or 'no reason given'}"
+                )
             if elapsed > self._request.deadline_s + DEADLINE_GRACE_S:
                 self._stop_at_deadline(elapsed)
             if interrupt.wait(POLL_S):
@@ -172,7 +192,8 @@ class Following:
         return ReportedError(message)
 
     def _failure(self, headline: str, message: str = "") -> str:
-        return failure_text(headline, self._progress.last_useful_lines(), self._log_path, message)
+        # Ray's own message quotes the end of the log as it was printed.
+        return failure_text(headline, self._progress.last_useful_lines(), self._log_path, self._redact(message))
 
 
 def failure_text(headline: str, lines: Sequence[str], log: Path, message: str = "") -> str:
@@ -199,13 +220,16 @@ def stop_and_wait(api: JobsApi, identifier: str) -> bool:
     return False
 
 
-def persisting(call: Callable[[], T]) -> T:
-    """Repeats a call that can be repeated while its connection breaks; raises what broke it after UNREACHABLE_S."""
+def persisting(call: Callable[[], T], *, say: Callable[[str], None] | None = None) -> T:
+    """Repeats a call that can be repeated while its connection breaks; raises ReportedError after UNREACHABLE_S."""
     deadline = time.monotonic() + UNREACHABLE_S
     while True:
         try:
             return call()
-        except (ConnectionError, requests.RequestException):
+        except (ConnectionError, requests.RequestException) as error:
             if time.monotonic() > deadline:
-                raise
+                raise ReportedError(f"{str(error)[:300]}; `pulumi up` brings a dead cluster back up") from error
+            if say is not None:
+                say(f"{str(error)[:300]}: trying for {UNREACHABLE_S:.0f} s")
+                say = None
             time.sleep(POLL_S)

@@ -18,6 +18,7 @@ class JobSpec:
     training_digest: str
     arguments: Mapping[str, Any]
     pip: Sequence[str]
+    pip_digests: Mapping[str, str]
     env: Mapping[str, str]
     secret_env: Mapping[str, str] = field(repr=False)
     image: str
@@ -30,6 +31,7 @@ class JobSpec:
             "training_digest": self.training_digest,
             "arguments": dict(sorted(self.arguments.items())),
             "pip": list(self.pip),
+            "pip_digests": dict(sorted(self.pip_digests.items())),
             "env": dict(sorted(self.env.items())),
             "secret_env_names": sorted(self.secret_env),
             "image": self.image,
@@ -54,6 +56,11 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_canonical(item) for item in value]
     return value
+
+
+def file_digests(paths: Sequence[str]) -> dict[str, str]:
+    """SHA-256 of those that are files here: a wheel that is built anew under its old name is another wheel."""
+    return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths if Path(path).is_file()}
 
 
 def training_files(folder: Path) -> list[Path]:

@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Protocol
 
 RETRY_S = 1.0
 SILENCE_S = 60.0
+CLOSE_CHECKS, CLOSE_CHECK_S = 15, 0.2
+FETCH_PAUSES_S = (1.0, 3.0, 10.0)
 
 
 class LogClient(Protocol):
@@ -43,6 +46,7 @@ class LogStream:
         self._received = 0
         self._partial = ""
         self._done = threading.Event()
+        self._job_ended = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="job-log", daemon=True)
@@ -52,7 +56,8 @@ class LogStream:
         self._thread.start()
 
     def finish(self, *, wait_s: float) -> None:
-        """Ends following: waits for the stream's own end, then fetches whatever it did not deliver."""
+        """Once the job has ended: waits for the stream's own end, then fetches whatever it did not deliver."""
+        self._job_ended.set()
         self._thread.join(wait_s)
         self.abandon()
         self._fetch_rest()
@@ -87,9 +92,18 @@ class LogStream:
                 continue
             except Exception as error:
                 self.failure = f"{type(error).__name__}: {error}"
+                await asyncio.sleep(RETRY_S)
             else:
-                return
-            await asyncio.sleep(RETRY_S)
+                if await self._was_the_end():
+                    return
+
+    async def _was_the_end(self) -> bool:
+        """A stream that ends by itself is the job's end, or a dashboard that restarts: the job's status tells."""
+        for _ in range(CLOSE_CHECKS):
+            if self._job_ended.is_set():
+                return True
+            await asyncio.sleep(CLOSE_CHECK_S)
+        return False
 
     async def _one_connection(self) -> None:
         chunks = self._client.tail_job_logs(self._submission_id)
@@ -132,10 +146,13 @@ class LogStream:
             self.unwritten = self.unwritten or str(error)
 
     def _fetch_rest(self) -> None:
-        try:
-            whole = self._client.get_job_logs(self._submission_id)
-        except Exception as error:
-            self.failure = f"{type(error).__name__}: {error}"
-            return
-        self._take(whole, 0)
-        self.failure = None
+        for pause in (*FETCH_PAUSES_S, None):
+            try:
+                self._take(self._client.get_job_logs(self._submission_id), 0)
+            except Exception as error:
+                self.failure = f"{type(error).__name__}: {error}"
+            else:
+                self.failure = None
+                return
+            if pause is not None:
+                time.sleep(pause)

@@ -9,10 +9,20 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from workload.head import Head
-from workload.job_spec import JobSpec, digest_of
+from workload.job_spec import JobSpec, digest_of, file_digests
 from workload.provider_process import interrupt, reported, say
 
-IDENTITY = ("training_digest", "arguments", "pip", "env", "secret_env_names", "image", "cluster_spec_digest", "run_id")
+IDENTITY = (
+    "training_digest",
+    "arguments",
+    "pip",
+    "pip_digests",
+    "env",
+    "secret_env_names",
+    "image",
+    "cluster_spec_digest",
+    "run_id",
+)
 OUTPUTS = (
     "submission_id",
     "attempt",
@@ -77,6 +87,7 @@ def job_request(props: Mapping[str, Any]) -> Any:
         training_digest=props["training_digest"],
         arguments=props["arguments"],
         pip=props["pip"],
+        pip_digests=props.get("pip_digests") or {},
         env=props["env"],
         secret_env=props.get("secret_env") or {},
         image=props["image"],
@@ -139,6 +150,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
                 "training_digest": training_digest,
                 "arguments": dict(arguments),
                 "pip": list(pip),
+                "pip_digests": file_digests(pip),
                 "env": dict(env),
                 "secret_env": secret_env,
                 "secret_env_names": sorted(secret_env_names),

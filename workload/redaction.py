@@ -1,5 +1,6 @@
 """Keeps secret values out of every text that is written or shown."""
 
+import json
 from collections.abc import Iterable
 
 SHORTEST = 4
@@ -13,7 +14,9 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        pieces = {line.strip() for secret in secrets for line in secret.splitlines()}
+        lines = {line.strip() for secret in secrets for line in secret.splitlines()}
+        # As a program prints them when it shows a dictionary or JSON.
+        pieces = lines | {form for line in lines for form in (repr(line)[1:-1], json.dumps(line)[1:-1])}
         self._pieces = sorted((piece for piece in pieces if len(piece) >= SHORTEST), key=len, reverse=True)
 
     def __call__(self, text: str) -> str:

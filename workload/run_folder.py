@@ -1,16 +1,36 @@
 """The folder `runs/<submission id>/` of one run: its log, and its record or the error that it ended with."""
 
 import contextlib
+import json
 from pathlib import Path
+
+from workload.errors import ReportedError
 
 LOG = "job.log"
 RECORD = "record.json"
 ERROR = "error.txt"
 
 
+def create(folder: Path) -> None:
+    """Raises ReportedError where no run could be kept."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReportedError(f"the folder {folder} for the runs' logs and records cannot be made: {error}") from error
+
+
 def is_settled(folder: Path) -> bool:
-    """Whether the run has been judged already: it is on record, or its error is."""
-    return (folder / RECORD).exists() or (folder / ERROR).exists()
+    """Whether the run has had its judgement: by a gate, or by the error it ended with.
+
+    A record that no gate has judged is one that the engine may never have stored: the run is collected again.
+    """
+    if (folder / ERROR).exists():
+        return True
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return record.get("quality", {}).get("passed") is not None
 
 
 def settle(folder: Path, message: str) -> None:

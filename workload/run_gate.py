@@ -10,11 +10,11 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 from workload.errors import ReportedError
 from workload.provider_process import reported, say
 from workload.quality import gate_message, quality_failures
-from workload.run_record import write_verdict
-from workload.transport import judge
+from workload.run_record import is_on_record, write_verdict
+from workload.transport import RULES, Verdict, judge
 
 # A resource of this provider keeps its place in old states by this import path: do not rename module or class.
-DECIDING = ("submission_id", "expect", "transport", "eval_loss_after", "max_eval_loss")
+DECIDING = ("submission_id", "expect", "rules", "transport", "eval_loss_after", "max_eval_loss")
 
 
 class RunGateProvider(ResourceProvider):
@@ -28,7 +28,10 @@ class RunGateProvider(ResourceProvider):
 
     @reported
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        return DiffResult(changes=any(olds.get(key) != news.get(key) for key in DECIDING))
+        if any(olds.get(key) != news.get(key) for key in DECIDING):
+            return DiffResult(changes=True)
+        # A failed update leaves old inputs in state: going back to them is no change, yet the record has the failure.
+        return DiffResult(changes=not is_on_record(Path(news["record"]), *_judgement(news)))
 
     @reported
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
@@ -38,9 +41,13 @@ class RunGateProvider(ResourceProvider):
         """A judgement holds nothing."""
 
 
-def _judged(props: Mapping[str, Any]) -> dict[str, Any]:
-    verdict = judge(props["transport"], props["expect"])
+def _judgement(props: Mapping[str, Any]) -> tuple[Verdict, list[str]]:
     quality = quality_failures(props.get("eval_loss_after"), props.get("max_eval_loss"))
+    return judge(props["transport"], props["expect"]), quality
+
+
+def _judged(props: Mapping[str, Any]) -> dict[str, Any]:
+    verdict, quality = _judgement(props)
     write_verdict(Path(props["record"]), verdict, quality)
     if message := gate_message(verdict, quality, props["submission_id"]):
         raise ReportedError(message)
@@ -74,6 +81,7 @@ class RunGate(Resource, module="workload", name="RunGate"):
                 "transport": transport,
                 "eval_loss_after": eval_loss_after,
                 "expect": expect,
+                "rules": RULES,
                 "max_eval_loss": max_eval_loss,
                 "verdict": None,
             },

@@ -17,6 +17,8 @@ from workload.transport import Verdict, judge
 if TYPE_CHECKING:
     from workload.job_following import JobOutcome, JobRequest
 
+# What `dirty` is about: a stack's own settings are on record by themselves.
+CODE = ("__main__.py", "infra", "workload", "training", "Pulumi.yaml", "requirements.lock")
 SCHEMA = "ray-train-efa/run-record/1"
 
 
@@ -47,6 +49,15 @@ def write_verdict(path: Path, verdict: Verdict, quality: Sequence[str]) -> None:
     record["verdict"] = {**_verdict(verdict), "judgedAt": _iso(time.time())}
     record["quality"] = {"passed": not quality, "reasons": list(quality)}
     _write(path, record)
+
+
+def is_on_record(path: Path, verdict: Verdict, quality: Sequence[str]) -> bool:
+    """Whether a record holds this judgement; one that is not on this machine cannot be brought up to date."""
+    if not path.exists():
+        return True
+    record = json.loads(path.read_text(encoding="utf-8"))
+    held = {key: record["verdict"].get(key) for key in ("expect", "value", "reasons")}
+    return held == _verdict(verdict) and record["quality"] == {"passed": not quality, "reasons": list(quality)}
 
 
 def schema_problems(record: Mapping[str, Any]) -> list[str]:
@@ -97,7 +108,7 @@ def build(
             "env": dict(sorted(spec.env.items())),
             "secretEnvNames": sorted(spec.secret_env),
         },
-        "settings": dict(settings),
+        "settings": dict(sorted(settings.items())),
         "versions": ranks[0].get("versions", {}) if ranks else {},
         "transport": transport,
         "verdict": _verdict(judge(transport, expect)),
@@ -159,12 +170,13 @@ def _write(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def _commit(folder: Path) -> tuple[str | None, bool | None]:
-    """The checkout's commit and whether it has changes; (None, None) outside a repository."""
+    """The checkout's commit and whether its code has changes; (None, None) outside a repository."""
     try:
-        commit = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-        status = subprocess.run(
-            ["git", "-C", folder, "status", "--porcelain"], capture_output=True, text=True, check=True
-        )
+        commit = _git(folder, "rev-parse", "HEAD")
+        return commit, bool(_git(folder, "status", "--porcelain", "--", *CODE))
     except (OSError, subprocess.CalledProcessError):
         return None, None
-    return commit.stdout.strip(), bool(status.stdout.strip())
+
+
+def _git(folder: Path, *command: str) -> str:
+    return subprocess.run(["git", "-C", folder, *command], capture_output=True, text=True, check=True).stdout.strip()

@@ -36,19 +36,18 @@ def held(project: Project) -> Path:
     return release
 
 
-def interrupted(project: Project, number: signal.Signals) -> tuple[str, float]:
-    """Starts a held job, sends the signal once it runs; the output and how long the `up` took to end."""
+def interrupted(project: Project, number: signal.Signals) -> str:
+    """Starts a held job, sends the signal once it runs; the output of the `up`, which has to end by itself."""
     process = project.start_up()
     try:
         wait_for(lambda: "step 1/4" in project.said(), seconds=90, what="the job's first step")
-        sent = time.monotonic()
         # A terminal's Ctrl-C reaches the whole foreground group; TERM and KILL come to one process.
         if number == signal.SIGINT:
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
         process.wait(timeout=60)
-        return project.said(), time.monotonic() - sent
+        return project.said()
     finally:
         end_group(process)
 
@@ -77,7 +76,7 @@ def test_the_next_up_follows_the_job_that_an_interrupted_one_started(project: Pr
     project.set(jobRunId=f"run {number.name}")
     release = held(project)
     before = set(project.runs())
-    output, _ = interrupted(project, number)
+    output = interrupted(project, number)
     (started,) = set(project.runs()) - before
     if number != signal.SIGKILL:
         assert f"interrupted: job {started} goes on" in output
@@ -95,6 +94,25 @@ def test_the_next_up_follows_the_job_that_an_interrupted_one_started(project: Pr
     assert project.outputs()["run"]["submissionId"] == started
     log = (project.folder / "runs" / started / "job.log").read_text()
     assert [log.count(f"step {n}/4") for n in (1, 2, 3, 4)] == [1, 1, 1, 1], "no line is lost or doubled"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_efactl_passes_an_interruption_on_and_says_so_by_its_code(project: Project, number: signal.Signals) -> None:
+    project.set(jobRunId=f"efactl {number.name}")
+    release = held(project)
+    process = project.start_up(efactl=True)
+    try:
+        wait_for(lambda: "step 1/4" in project.said(), seconds=90, what="the job's first step")
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        assert process.wait(timeout=60) == 130
+        assert "goes on" in project.said()
+        release.touch()
+        assert project.efactl("up").returncode == 0, "no lock and no pulumi is left"
+    finally:
+        end_group(process)
 
 
 def test_a_job_that_ended_while_nobody_followed_is_collected(project: Project) -> None:

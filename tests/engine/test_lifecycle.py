@@ -1,5 +1,6 @@
 """The local stack on the real engine: what is a change, what is a run, what the gate does, what is left at the end."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import psutil
 import pytest
 
 from infra import local_nodes
-from tests.support.project import Project
+from tests.support.project import Project, end_group, wait_for
 from workload.run_record import schema_problems
 
 pytestmark = pytest.mark.engine
@@ -77,11 +78,26 @@ def test_a_secret_reaches_the_job_and_is_seen_nowhere(project: Project, first_up
             searched += 1
             assert SECRET.encode() not in path.read_bytes(), path
     assert searched > 20
-    for process in psutil.process_iter():
-        try:
-            assert SECRET not in " ".join(process.cmdline())
-        except psutil.Error:
-            continue
+
+
+def test_while_a_job_runs_its_secret_is_on_no_command_line(project: Project, first_up: str) -> None:
+    release = project.folder / "release"
+    project.set(jobRunId="held", jobEnv={"QUICK_HOLD": str(release)})
+    process = project.start_up()
+    try:
+        wait_for(lambda: "step 1/4" in project.said(), seconds=90, what="the job's first step")
+        lines = []
+        for running in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                lines.append(" ".join(running.cmdline()))
+        assert any("training.train" in line for line in lines), "the driver is among them"
+        assert not [line for line in lines if SECRET in line]
+        release.touch()
+        assert process.wait(timeout=90) == 0, project.said()
+    finally:
+        end_group(process)
+        project.set(jobRunId="", jobEnv={"QUICK_SHOW": "HF_TOKEN,=HF_TOKEN"})
+    assert project.up().returncode == 0
 
 
 def test_an_unchanged_up_changes_and_runs_nothing(project: Project, first_up: str) -> None:
@@ -148,6 +164,9 @@ def test_a_changed_expectation_moves_only_the_gate_and_fails_every_up(project: P
     done = project.up()
     assert done.returncode == 0, done.stdout
     assert project.runs() == before
+    shown = json.loads(project.efactl("outputs", "--json").stdout)
+    assert shown["verdict"] == "proven", "the record follows, although the gate's inputs are those in state again"
+    assert project.changes() == {}
 
 
 def test_quality_is_a_gate_of_its_own(project: Project, first_up: str) -> None:
@@ -157,7 +176,9 @@ def test_quality_is_a_gate_of_its_own(project: Project, first_up: str) -> None:
     assert done.returncode == 5, done.stdout
     assert "held-out loss 5.0000 is above gateMaxEvalLoss 4.5" in done.stdout
     project.set(gateMaxEvalLoss="5.5")
-    assert project.efactl("up").returncode == 0
+    passed = project.efactl("up", "--json")
+    assert passed.returncode == 0
+    assert json.loads(passed.stdout)["qualityPassed"] is True
     assert project.runs() == before
 
 

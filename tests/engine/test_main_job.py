@@ -103,8 +103,40 @@ def test_a_rank_that_dies_costs_time_and_nothing_else(project: Project, undistur
     assert record["verdict"]["value"] == "proven"
 
 
+def test_a_run_goes_on_from_the_checkpoint_it_is_given(project: Project, undisturbed: dict[str, Any]) -> None:
+    checkpoint = str(Path(undisturbed["checkpoint"]).with_name("step-000008"))
+    project.set(trainKillAtStep=0, trainResumeFrom=checkpoint)
+    done = project.up()
+    assert done.returncode == 0, done.stdout
+    assert f"resumed from step 8 of {checkpoint}" in done.stdout
+    record = record_of(project)
+    assert record["losses"] == undisturbed["losses"]
+    assert record["evaluation"]["lossAfter"] == undisturbed["evaluation"]["lossAfter"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"trainResumeFrom": "/nowhere/step-000004"}, ("--resume_from", "/nowhere/step-000004")),
+        ({"storagePath": "/proc/nowhere"}, ("--storage_path", "/proc/nowhere")),
+        ({"jobPip": ["no-such-package-here==1.0"], "jobEnv": {"PIP_NO_INDEX": "1"}}, ("no-such-package-here==1.0",)),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    project: Project, undisturbed: dict[str, Any], settings: dict[str, object], said: tuple[str, ...]
+) -> None:
+    project.set(**{"trainKillAtStep": 0, "trainResumeFrom": "", "storagePath": "runs", "jobPip": [], **settings})
+    done = project.up()
+    project.set(storagePath="runs", trainResumeFrom="", jobPip=[], jobEnv={})
+    assert done.returncode != 0
+    for text in said:
+        assert text in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "full log: runs/" in done.stdout
+
+
 def test_the_next_run_starts_at_step_one(project: Project, undisturbed: dict[str, Any]) -> None:
-    project.set(trainKillAtStep=0, jobRunId="again", trainSteps=2)
+    project.set(trainKillAtStep=0, trainResumeFrom="", jobRunId="again", trainSteps=2)
     done = project.up()
     assert done.returncode == 0, done.stdout
     record = record_of(project)

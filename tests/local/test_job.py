@@ -40,6 +40,7 @@ class Runner:
             training_digest="0" * 64,
             arguments={"steps": steps},
             pip=[],
+            pip_digests={},
             env=env,
             secret_env={},
             image="test",
@@ -104,7 +105,7 @@ def test_a_job_is_followed_to_its_report(runner: Runner) -> None:
 def test_the_same_job_again_is_another_attempt_once_the_first_is_on_record(runner: Runner) -> None:
     request = runner.request("twice")
     first = runner.run(request)
-    (request.runs / first.submission_id / "record.json").write_text("{}")
+    (request.runs / first.submission_id / "record.json").write_text('{"quality": {"passed": true}}')
     second = runner.run(request)
     assert (first.attempt, second.attempt) == (1, 2)
     assert first.submission_id != second.submission_id
@@ -232,3 +233,39 @@ def test_a_head_that_is_replaced_is_said_and_the_job_is_not_taken_for_ended(runn
         job.stop(runner.head, say=print)
     assert "the Ray head was replaced while job" in str(raised[0])
     assert "the next `pulumi up` runs it again" in str(raised[0])
+
+
+def test_beside_a_job_of_other_inputs_none_is_submitted(runner: Runner) -> None:
+    first = runner.request("first", QUICK_HOLD="/nowhere/release")
+    interrupt = Event()
+    thread, _ = in_background(lambda: runner.run(first, interrupt))
+    until(lambda: any("step 1/4" in line for line in runner.said), seconds=60, what="the first step")
+    interrupt.set()
+    thread.join(20)
+    before = jobs(runner.head)
+    with pytest.raises(ReportedError, match=r"of other inputs, still runs .* `efactl stop` stops it"):
+        runner.run(runner.request("second"))
+    assert jobs(runner.head).keys() == before.keys()
+    assert len(job.stop(runner.head, say=print)) == 1
+
+
+def test_the_storage_of_a_job_deleted_from_the_table_is_not_used_again(runner: Runner) -> None:
+    request = runner.request("deleted")
+    first = runner.run(request)
+    with reach(runner.head) as endpoint:
+        JobsApi(endpoint).client.delete_job(first.submission_id)
+    second = runner.run(request)
+    assert (first.attempt, second.attempt) == (1, 2)
+
+
+def test_a_report_of_fewer_ranks_than_were_asked_for_is_refused(runner: Runner) -> None:
+    with pytest.raises(ReportedError, match="reports 2 ranks, 4 were asked for"):
+        runner.run(runner.request("fewer", QUICK_RANKS="2"))
+
+
+def test_a_place_for_runs_that_cannot_be_is_said_before_anything_is_submitted(runner: Runner) -> None:
+    (runner.folder / "runs").write_text("a file")
+    before = jobs(runner.head)
+    with pytest.raises(ReportedError, match="runs for the runs' logs and records cannot be made"):
+        runner.run(runner.request("no place"))
+    assert jobs(runner.head) == before

@@ -1,6 +1,7 @@
 """A log over connections that break: no line lost, none doubled, none cut."""
 
 import random
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -87,3 +88,54 @@ def test_a_full_disk_is_reported_and_the_lines_still_reach_the_reader() -> None:
     assert lines == ["one", "two"]
     assert stream.unwritten is not None
     assert "No space left" in stream.unwritten
+
+
+class Restarting:
+    """A dashboard that closes the stream in good order in the middle, and for a while gives no log at all."""
+
+    def __init__(self, text: str, *, refusals: int = 0) -> None:
+        self._text = text
+        self._refusals = refusals
+        self.connections = 0
+
+    async def tail_job_logs(self, job_id: str) -> AsyncIterator[str]:
+        self.connections += 1
+        yield self._text[: len(self._text) // 2] if self.connections == 1 else self._text
+
+    def get_job_logs(self, job_id: str) -> str:
+        if self._refusals:
+            self._refusals -= 1
+            raise ConnectionError("refused")
+        return self._text
+
+
+def test_a_stream_that_closes_while_the_job_runs_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_stream, "CLOSE_CHECK_S", 0.01)
+    lines: list[str] = []
+    client = Restarting("one\ntwo\nthree\n")
+    stream = LogStream(client, "job", tmp_path / "job.log", on_line=lines.append)
+    until = time.monotonic() + 10
+    while len(lines) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert lines == ["one", "two", "three"], "live, before the job's end is known"
+    stream.finish(wait_s=10)
+    assert lines == ["one", "two", "three"]
+
+
+def test_the_end_of_a_log_is_asked_for_more_than_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_stream, "FETCH_PAUSES_S", (0.0, 0.0))
+    lines: list[str] = []
+    stream = LogStream(Restarting("one\ntwo\n", refusals=2), "job", tmp_path / "job.log", on_line=lines.append)
+    stream.finish(wait_s=10)
+    assert (lines, stream.failure) == (["one", "two"], None)
+
+
+def test_a_log_that_stays_unreadable_is_told_from_one_without_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_stream, "FETCH_PAUSES_S", (0.0, 0.0))
+    stream = LogStream(Restarting("one\n", refusals=99), "job", tmp_path / "job.log", on_line=lambda _line: None)
+    stream.finish(wait_s=10)
+    assert stream.failure == "ConnectionError: refused"

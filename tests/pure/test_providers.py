@@ -10,6 +10,7 @@ from tests.pure.test_transport import transport
 from workload.errors import ReportedError
 from workload.ray_train_job import IDENTITY, OUTPUTS, RayTrainJobProvider
 from workload.run_gate import RunGateProvider
+from workload.transport import RULES
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +24,7 @@ def job_inputs(**changes: Any) -> dict[str, Any]:
         "training_digest": "a" * 64,
         "arguments": {"steps": 4, "lr": 0.003},
         "pip": [],
+        "pip_digests": {},
         "env": {},
         "secret_env": {"HF_TOKEN": "one"},
         "secret_env_names": ["HF_TOKEN"],
@@ -74,6 +76,7 @@ def gate_inputs(tmp_path: Path, **changes: Any) -> dict[str, Any]:
         "transport": transport(),
         "eval_loss_after": 2.0,
         "expect": "gloo",
+        "rules": RULES,
         "max_eval_loss": None,
         **changes,
     }

@@ -118,6 +118,21 @@ def test_a_secret_is_taken_and_is_in_no_plain_setting() -> None:
     assert "hf_hidden" not in repr(settings) + json.dumps(dict(settings.declared))
 
 
+@pytest.mark.parametrize("key", ["jobEnv", "trainModelId", "jobPip"])
+def test_an_encrypted_value_of_a_setting_that_is_kept_in_clear_is_refused(key: str) -> None:
+    value = {"jobEnv": {"TOKEN": "hf_hidden"}, "trainModelId": "hf_hidden", "jobPip": ["hf_hidden==1"]}[key]
+    with pytest.raises(SettingsError) as caught:
+        load(secret=(key,), **{key: value})
+    assert f"{key}: '***' is encrypted" in str(caught.value)
+    assert f"{key}: 'hf_hidden" not in str(caught.value)
+
+
+def test_a_secret_must_be_text() -> None:
+    with pytest.raises(SettingsError, match="jobSecretEnv: 'PIN' must have text as its value") as caught:
+        load(secret=("jobSecretEnv",), jobSecretEnv={"PIN": 4711})
+    assert "4711" not in str(caught.value)
+
+
 def test_an_unknown_secret_setting_is_not_shown() -> None:
     with pytest.raises(SettingsError) as caught:
         load(secret=("jobSecrets",), jobSecrets="hf_hidden")

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 QUICK = Path(__file__).parent / "quick_training"
 COPIED = (
     "__main__.py",
+    "requirements.lock",
     "Pulumi.yaml",
     "Pulumi.local.yaml",
     "Pulumi.dev.yaml",

@@ -7,7 +7,11 @@ cli=@CLI@
 
 PATH=$project/.venv/bin:${cli%/*}:$PATH
 PULUMI_SKIP_UPDATE_CHECK=${PULUMI_SKIP_UPDATE_CHECK:-true}
-export PATH PULUMI_SKIP_UPDATE_CHECK
+# The CLI talks to its language host and providers on loopback, and gRPC would send that through a proxy.
+no_proxy=${no_proxy:-${NO_PROXY:-}}
+no_proxy=${no_proxy:+$no_proxy,}127.0.0.1,localhost
+NO_PROXY=$no_proxy
+export PATH PULUMI_SKIP_UPDATE_CHECK no_proxy NO_PROXY
 
 if [ ! -x "$cli" ]; then
   echo "pulumi: the Pulumi CLI is no longer at $cli: run 'make setup' in $project" >&2
@@ -109,7 +113,9 @@ backend_chosen() {
 }
 
 if [ -n "$stack" ]; then
-  is_local "$project/Pulumi.$stack.yaml" || exec "$cli" "$@"
+  # A stack that is in the project's state stays there, whatever its settings say.
+  [ -f "$project/.state/.pulumi/stacks/ray-train-efa/$stack.json" ] || is_local "$project/Pulumi.$stack.yaml" ||
+    exec "$cli" "$@"
 elif backend_chosen; then
   exec "$cli" "$@"
 fi
@@ -122,7 +128,8 @@ fi
 
 PULUMI_BACKEND_URL=file://$project/.state
 export PULUMI_BACKEND_URL
-[ -d "$project/.state" ] || mkdir -p "$project/.state" || exit 1
+# It holds secrets under an empty passphrase: nobody else's to read.
+[ -d "$project/.state" ] || mkdir -p -m 700 "$project/.state" || exit 1
 
 state=$project/.state/.pulumi/stacks/ray-train-efa/$stack.json
 if [ -n "$may_create" ] && [ -n "$stack" ] && [ ! -f "$state" ] && [ ! -f "$state.gz" ]; then

@@ -1,7 +1,8 @@
 """A job for tests of what surrounds training: it speaks training/train.py's protocol and imports neither torch nor ray.
 
 Its environment steers it: QUICK_SECONDS of steps, QUICK_HOLD (a file for which it waits after step 2), QUICK_END (ok,
-fail, silent, hang), QUICK_SHOW (names of variables whose SHA-256 it prints, or with a leading '=' the value itself).
+fail, silent, hang), QUICK_RANKS that it reports, QUICK_SHOW (names of variables whose SHA-256 it prints, or with a
+leading '=' the value itself).
 """
 
 import argparse
@@ -53,6 +54,7 @@ def main() -> int:
 
 
 def report(arguments: argparse.Namespace) -> dict[str, object]:
+    world_size = int(os.environ.get("QUICK_RANKS", arguments.num_workers))
     ranks = [
         {
             "rank": rank,
@@ -65,7 +67,7 @@ def report(arguments: argparse.Namespace) -> dict[str, object]:
             "device": "cpu",
             "versions": {"python": "3", "ray": "2", "torch": "2"},
         }
-        for rank in range(arguments.num_workers)
+        for rank in range(world_size)
     ]
     return {
         "schema": "ray-train-efa/job-record/1",
@@ -73,7 +75,7 @@ def report(arguments: argparse.Namespace) -> dict[str, object]:
         "status": "succeeded",
         "error": None,
         "arguments": vars(arguments),
-        "world_size": arguments.num_workers,
+        "world_size": world_size,
         "attempts": [{"attempt": 1, "resumed_from_step": 0, "ranks": ranks}],
         "losses": [[step, 6 - step / arguments.steps] for step in range(1, arguments.steps + 1)],
         "tokens_per_step": 1024,
