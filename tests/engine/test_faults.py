@@ -108,7 +108,6 @@ def test_a_full_disk_under_the_checkpoints_is_named(project: Project, tmp_path: 
     ],
 )
 def test_bad_input_is_one_clear_error(project: Project, settings: dict[str, object], said: tuple[str, ...]) -> None:
-    before = dict.fromkeys(settings)
     project.set(jobRunId=f"bad {sorted(settings)[0]}", trainSteps=2, **settings)
     done = project.up()
     project.set(trainModelId="tiny-qwen2", trainSeqLen=256)

@@ -33,6 +33,8 @@ echo "backend=${PULUMI_BACKEND_URL-unset}"
 echo "passphrase=${PULUMI_CONFIG_PASSPHRASE-unset}"
 echo "updateCheckOff=$PULUMI_SKIP_UPDATE_CHECK"
 echo "path=$PATH"
+echo "no_proxy=$no_proxy"
+echo "NO_PROXY=$NO_PROXY"
 """
 
 
@@ -135,6 +137,24 @@ def test_a_backend_or_passphrase_that_the_user_chose_is_kept(clone: Clone) -> No
     assert not clone.created(), "a stack must not be created in a backend that the user chose"
     seen = clone.run("up", "-s", "local", PULUMI_CONFIG_PASSPHRASE_FILE="/somewhere/word")
     assert (seen["backend"], seen["passphrase"]) == (clone.local_backend, "unset")
+
+
+def test_loopback_is_kept_off_a_proxy_beside_what_the_user_excepts(clone: Clone) -> None:
+    # The CLI reaches its language host on loopback through gRPC, which honours http_proxy.
+    seen = clone.run("up", "-s", "local", NO_PROXY="mine.example", http_proxy="http://127.0.0.1:9")
+    assert seen["no_proxy"] == seen["NO_PROXY"] == "mine.example,127.0.0.1,localhost"
+    assert clone.run("up", "-s", "local")["no_proxy"] == "127.0.0.1,localhost"
+
+
+def test_a_stack_in_the_projects_state_stays_there_when_its_platform_changes(clone: Clone) -> None:
+    clone.run("up", "-s", "local")
+    (clone.project / "Pulumi.local.yaml").write_text("config:\n  ray-train-efa:platform: eks\n")
+    assert clone.run("config", "set", "platform", "local", "-s", "local")["backend"] == clone.local_backend
+
+
+def test_the_projects_state_is_nobody_elses_to_read(clone: Clone) -> None:
+    clone.run("up", "-s", "local")
+    assert (clone.project / ".state").stat().st_mode & 0o777 == 0o700
 
 
 def test_without_a_stack_name_a_logged_in_user_keeps_their_backend(clone: Clone) -> None:
