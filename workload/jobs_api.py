@@ -1,7 +1,6 @@
 """Ray's JobSubmissionClient with time limits, and its answers as this product needs them."""
 
 import logging
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from ray.job_submission import JobSubmissionClient
 
 from workload.errors import ReportedError
 from workload.head import Endpoint
-from workload.staging import stage
+from workload.staging import staged
 
 CONNECT_S, ANSWER_S = 5, 60
 AGENT_WAIT_S = 60.0
@@ -98,15 +97,14 @@ class JobsApi:
         metadata: Mapping[str, str],
     ) -> bool:
         """Submits once; False when a job of this id already exists. The staged copy does not outlive the call."""
-        with tempfile.TemporaryDirectory(prefix="ray-train-efa-") as folder:
-            stage(training, Path(folder), secret_env)
+        with staged(training, secret_env) as folder:
             until = time.monotonic() + AGENT_WAIT_S
             while True:
                 try:
                     self.client.submit_job(
                         entrypoint=entrypoint,
                         submission_id=submission_id,
-                        runtime_env={"working_dir": folder, "env_vars": dict(env)},
+                        runtime_env={"working_dir": str(folder), "env_vars": dict(env)},
                         metadata=dict(metadata),
                     )
                 except RuntimeError as error:
