@@ -74,7 +74,9 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     if as_json:
         print(json.dumps({"destroyed": status == 0, "endedBesides": left, "recordsKept": kept}))
     elif status == 0:
-        print(f"nothing of stack {stack.name} is left; {len(kept)} run records stay in runs/")
+        print(
+            f"nothing of stack {stack.name} is left; kept in runs/: {len(kept)} run record{'' if len(kept) == 1 else 's'}"
+        )
     return ExitCode.OK if status == 0 else ExitCode.FAILED
 
 

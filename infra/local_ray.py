@@ -40,11 +40,7 @@ class LocalRayClusterProvider(ResourceProvider):
 
     @reported
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        directory = Path(olds["directory"])
-        health = local_nodes.inspect(directory)
-        if health.state != "running":
-            say(f"local Ray cluster is {health.state}: {'; '.join(health.reasons)}")
-        return UpdateResult(outs=_started(news, directory))
+        return UpdateResult(outs=_started(news, Path(olds["directory"])))
 
     @reported
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
