@@ -74,9 +74,8 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     if as_json:
         print(json.dumps({"destroyed": status == 0, "endedBesides": left, "recordsKept": kept}))
     elif status == 0:
-        print(
-            f"nothing of stack {stack.name} is left; kept in runs/: {len(kept)} run record{'' if len(kept) == 1 else 's'}"
-        )
+        records = "1 run record" if len(kept) == 1 else f"{len(kept)} run records"
+        print(f"nothing of stack {stack.name} is left; runs/ keeps {records}")
     return ExitCode.OK if status == 0 else ExitCode.FAILED
 
 
