@@ -65,7 +65,9 @@ def why_incomplete(directory: Path) -> str | None:
         marker = json.loads((directory / MARKER).read_text())
     except FileNotFoundError:
         return f"it has no {MARKER}"
-    except (OSError, ValueError) as error:
+    except ValueError:
+        return f"its {MARKER} is damaged"
+    except OSError as error:
         return f"its {MARKER} cannot be read: {error}"
     files = marker.get("files") if isinstance(marker, dict) else None
     if not isinstance(files, dict) or not isinstance(marker.get("step"), int):

@@ -39,6 +39,9 @@ def _rank(rank: int, world_size: int, function: Callable[..., None], folder: Pat
         function(rank, world_size, folder, *arguments)
     finally:
         dist.destroy_process_group()
+    # Not through the interpreter's end: after a save that failed, torch sometimes aborts there (a thread of its own is
+    # still joinable), when all that this rank has to tell is on disk already.
+    os._exit(0)
 
 
 def build(*, sharded: bool) -> tuple[torch.nn.Module, torch.optim.Optimizer, Dataset]:
