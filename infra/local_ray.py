@@ -14,7 +14,7 @@ from infra.ray_head import RayHead
 from infra.settings import LocalSettings
 from workload.errors import ReportedError
 from workload.job_spec import digest_of
-from workload.provider_process import engine_alive, reported, say
+from workload.provider_process import engine_alive, finishing, reported, say
 
 TRAINER = "trainer"
 SPEC = ("stack", "worker_nodes", "trainers_per_node", "object_store_mib", "dashboard_port", "ray_version")
@@ -27,7 +27,8 @@ class LocalRayClusterProvider(ResourceProvider):
 
     @reported
     def create(self, props: dict[str, Any]) -> CreateResult:
-        outs = _started(props, local_nodes.cluster_directory(Path.cwd(), props["stack"]))
+        with finishing():
+            outs = _started(props, local_nodes.cluster_directory(Path.cwd(), props["stack"]))
         return CreateResult(id_=outs["cluster_id"], outs=outs)
 
     @reported
@@ -40,7 +41,8 @@ class LocalRayClusterProvider(ResourceProvider):
 
     @reported
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        return UpdateResult(outs=_started(news, Path(olds["directory"])))
+        with finishing():
+            return UpdateResult(outs=_started(news, Path(olds["directory"])))
 
     @reported
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
@@ -49,7 +51,8 @@ class LocalRayClusterProvider(ResourceProvider):
 
     @reported
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        local_nodes.stop(Path(props["directory"]), say=say)
+        with finishing():
+            local_nodes.stop(Path(props["directory"]), say=say)
 
 
 def _lock_digest() -> str:

@@ -4,13 +4,14 @@ Pulumi 3.27x's Python provider has a `Cancel` that does nothing and stays alive 
 that follows a job for an hour needs both answered.
 """
 
+import contextlib
 import functools
 import os
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
 from workload.errors import ReportedError
@@ -20,11 +21,16 @@ R = TypeVar("R")
 
 interrupt = threading.Event()
 _watching = threading.Lock()
+_finishing = threading.Lock()
 
 
 def say(text: str) -> None:
-    """Prints one line; the engine shows a provider's standard output live, as information on the stack."""
-    print(text, flush=True)
+    """Prints one line; the engine shows a provider's standard output live, as information on the stack.
+
+    With the engine gone nobody reads it: that must not keep its caller from putting things in order.
+    """
+    with contextlib.suppress(OSError):
+        print(text, flush=True)
 
 
 def reported(method: Callable[P, R]) -> Callable[P, R]:
@@ -44,6 +50,13 @@ def reported(method: Callable[P, R]) -> Callable[P, R]:
         return result
 
     return wrapper
+
+
+@contextlib.contextmanager
+def finishing() -> Iterator[None]:
+    """Work that must come to its end, its undoing included, before this process follows a killed engine."""
+    with _finishing:
+        yield
 
 
 def engine_alive() -> bool:
@@ -89,4 +102,5 @@ def _follow_engine() -> None:
 def _exit_with_engine() -> None:
     while engine_alive():
         time.sleep(1)
-    os._exit(1)
+    with _finishing:
+        os._exit(1)
