@@ -37,11 +37,11 @@ def run(request: JobRequest, *, say: Callable[[str], None], interrupt: Event) ->
         return Following(api, request, state, attempt, session, ray_version, say).to_the_end(interrupt)
 
 
-def stop(head: Head, *, say: Callable[[str], None], only: str | None = None) -> list[str]:
-    """Stops the head's unfinished jobs (or the one named) and waits until they have ended; returns their ids."""
+def stop(head: Head, *, say: Callable[[str], None]) -> list[str]:
+    """Stops the head's unfinished jobs and waits until they have ended; returns their ids."""
     with reach(head) as endpoint:
         api = _connect(endpoint, say)
-        targets = [job.submission_id for job in running(persisting(api.jobs)) if only in (None, job.submission_id)]
+        targets = [job.submission_id for job in running(persisting(api.jobs))]
         for target in targets:
             say(f"stopping job {target}")
             stop_and_wait(api, target)
@@ -109,7 +109,7 @@ def _entrypoint(request: JobRequest, identifier: str) -> list[str]:
         **request.spec.arguments,
         "pip": list(request.spec.pip),
         "worker_resource": request.head.worker_resource,
-        "num_workers": request.spec.arguments.get("num_workers") or request.head.accelerators,
+        "num_workers": request.ranks,
         "storage_path": request.storage,
         "run_id": identifier,
         "deadline_s": request.deadline_s,

@@ -40,6 +40,11 @@ class JobRequest:
     storage: str
     deadline_s: float
 
+    @property
+    def ranks(self) -> int:
+        """As many as were asked for, or one for each accelerator of the cluster."""
+        return int(self.spec.arguments.get("num_workers") or self.head.accelerators)
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobOutcome:
@@ -106,10 +111,11 @@ class Following:
             )
         if record is None:
             raise self._settled(self._failure(f"job {self._id} SUCCEEDED but {self._records.problem}"))
-        asked = int(self._request.spec.arguments.get("num_workers") or self._request.head.accelerators)
-        if record["world_size"] != asked:
+        if record["world_size"] != self._request.ranks:
             raise self._settled(
-                self._failure(f"job {self._id} reports {record['world_size']} ranks, {asked} were asked for")
+                self._failure(
+                    f"job {self._id} reports {record['world_size']} ranks, {self._request.ranks} were asked for"
+                )
             )
         return JobOutcome(
             submission_id=self._id,
