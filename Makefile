@@ -14,10 +14,12 @@ help: ## this list
 setup: ## install what is missing: uv, the locked packages in .venv, the Pulumi CLI
 	@sh tools/bootstrap.sh
 
-up: setup ## set-up, then bring STACK up (default local): cluster, job, verdict, report
+up: ## set-up, then bring STACK up (default local): cluster, job, verdict, report
+	@sh tools/bootstrap.sh --stack $(STACK)
 	@$(BIN)/efactl up -s $(STACK)
 
-preview: setup ## what `up` would change in STACK
+preview: ## what `up` would change in STACK
+	@sh tools/bootstrap.sh --stack $(STACK)
 	@$(BIN)/pulumi preview -s $(STACK)
 
 down: setup ## destroy STACK and show that nothing is left

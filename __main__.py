@@ -1,6 +1,8 @@
 """settings -> platform -> Ray head -> training job -> gate -> exports."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pulumi
 
@@ -14,14 +16,21 @@ from workload.run_gate import RunGate
 from workload.transport import judge
 
 
-def ray_head(settings: Settings) -> RayHead:
-    """The platforms differ only in how they come by a Ray head."""
-    return LocalRay("ray", LocalRayArgs.of(settings.local)).head
+def ray_head(settings: Settings) -> tuple[RayHead, pulumi.Input[Sequence[Mapping[str, Any]]]]:
+    """The platforms differ only in how they come by a Ray head; beside it, the pods that the run record names."""
+    if settings.kubernetes is None:
+        return LocalRay("ray", LocalRayArgs.of(settings.local)).head, ()
+    # The Kubernetes SDK costs an import that no local stack should pay.
+    from infra.kubernetes_ray import KubernetesRay
+    from infra.preflight import inspected
+
+    cluster = KubernetesRay("ray", inspected(settings.kubernetes))
+    return cluster.head, cluster.pods
 
 
 def main() -> None:
     settings = load_settings()
-    head = ray_head(settings)
+    head, pods = ray_head(settings)
     job = RayTrainJob(
         "train",
         head=head.inputs(),
@@ -38,6 +47,7 @@ def main() -> None:
         deadline_seconds=settings.job.deadline_seconds,
         expect=settings.expect,
         settings=settings.declared,
+        placement=pods,
     )
     verdict = job.transport.apply(lambda transport: judge(transport, settings.expect))
     pulumi.export(
@@ -54,7 +64,8 @@ def main() -> None:
             "record": job.record,
         },
     )
-    pulumi.export("hourlyCostUsd", 0.0)
+    # What a cluster that was there before costs is not this program's to know.
+    pulumi.export("hourlyCostUsd", 0.0 if settings.platform == "local" else None)
     pulumi.export("dashboard", head.address)
     pulumi.export("commands", {"stop the job": "efactl stop", "figures": "efactl outputs", "tear down": "efactl down"})
     RunGate(

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,12 @@ from efactl.exit_codes import ExitCode
 from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
 from workload import job
 from workload.errors import ReportedError
+from workload.head import Head
+from workload.kubernetes_access import KubernetesAccess, KubernetesError
+from workload.kubernetes_api import FORBIDDEN, KubernetesApi
 
+# The Kubernetes provider's own switch: it drops from the state what it cannot ask the cluster to delete.
+FORGET = "PULUMI_K8S_DELETE_UNREACHABLE"
 _BY_VERDICT = {"refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
 
 
@@ -61,9 +67,16 @@ def stop(stack: Stack, *, as_json: bool) -> ExitCode:
 
 
 def down(stack: Stack, *, as_json: bool) -> ExitCode:
-    """`pulumi destroy`, then a look at what is left on this machine, ended by pid where anything is."""
+    """`pulumi destroy`, then a look at what is left on this machine, ended by pid where anything is.
+
+    In a Kubernetes cluster a running job is stopped first, so that it ends in order and not with its pods; a cluster
+    that cannot be reached is said at once, and nothing is touched.
+    """
     for line in stack.release_dead_locks():
         _note(line)
+    head = None if stack.config("platform") == "local" else stack.head()
+    if head is not None and _cluster_answers(stack, head):
+        _stop_jobs(head)
     status = stack.run(["destroy", "--yes", "--skip-preview"], aside=as_json)
     left: list[int] = []
     if stack.config("platform") == "local" and status == 0:
@@ -77,6 +90,34 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
         records = "1 run record" if len(kept) == 1 else f"{len(kept)} run records"
         print(f"nothing of stack {stack.name} is left; runs/ keeps {records}")
     return ExitCode.OK if status == 0 else ExitCode.FAILED
+
+
+def _cluster_answers(stack: Stack, head: Head) -> bool:
+    """Whether the cluster answers; raises ReportedError where it does not and is not to be forgotten."""
+    try:
+        api = KubernetesApi(KubernetesAccess(kubeconfig=head.kubeconfig, context=head.kube_context))
+        api.get("/version", doing="looking for the cluster")
+    except KubernetesError as error:
+        if error.status == FORBIDDEN:
+            return True
+        if error.status:
+            raise
+        if os.environ.get(FORGET) != "true":
+            raise ReportedError(
+                f"{error}. Nothing was destroyed: run again once the cluster answers. If it is gone for good, "
+                f"`{FORGET}=true efactl down -s {stack.name}` forgets what it held"
+            ) from None
+        _note(f"{error}: what the cluster held is forgotten ({FORGET})")
+        return False
+    return True
+
+
+def _stop_jobs(head: Head) -> None:
+    try:
+        if job.unfinished(head):
+            job.stop(head, say=_note)
+    except ReportedError as error:
+        _note(f"no job could be stopped first: {error}")
 
 
 def _run(stack: Stack) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from workload.head import Head
 PROJECT = "ray-train-efa"
 JOB_TYPE = "pulumi-python:dynamic/workload:RayTrainJob"
 LOCAL_CLUSTER_TYPE = "pulumi-python:dynamic/infra:LocalRayCluster"
+RAY_CLUSTER_READY_TYPE = "pulumi-python:dynamic/infra:RayClusterReady"
 FOLDER = Path(__file__).resolve().parent.parent
 
 
@@ -81,27 +82,21 @@ class Stack:
         return (exported.get("deployment") or {}).get("resources") or []
 
     def resource(self, token: str) -> Mapping[str, Any] | None:
-        found = [resource for resource in self.resources() if resource["type"] == token and not resource.get("delete")]
-        return found[-1] if found else None
+        return _newest(self.resources(), token)
 
     def head(self) -> Head | None:
-        """The stack's Ray head; None while there is none."""
-        cluster = self.resource(LOCAL_CLUSTER_TYPE)
-        if cluster is None or not cluster.get("outputs"):
-            return None
-        outputs = plain(cluster["outputs"])
-        return Head(
-            kind="local",
-            namespace="",
-            cluster_name=outputs["stack"],
-            ray_version=outputs["ray_version"],
-            spec_digest="",
-            nodes=int(outputs["worker_nodes"]),
-            accelerators_per_node=int(outputs["trainers_per_node"]),
-            worker_resource="trainer",
-            address=outputs["address"],
-            token=outputs["token"],
-        )
+        """The stack's Ray head, also while its job runs; None while there is none."""
+        resources = self.resources()
+        local = _newest(resources, LOCAL_CLUSTER_TYPE)
+        if local is not None and local.get("outputs"):
+            return _local_head(plain(local["outputs"]))
+        # The job holds a head as well, but only from its end on.
+        for token in (RAY_CLUSTER_READY_TYPE, JOB_TYPE):
+            found = _newest(resources, token) or {}
+            head = (found.get("outputs") or found.get("inputs") or {}).get("head")
+            if head and plain(head).get("kind") == "kubernetes":
+                return Head.from_inputs(plain(head))
+        return None
 
     def release_dead_locks(self) -> list[str]:
         """Removes locks that a killed `pulumi` of this machine left in a file backend; says which."""
@@ -127,6 +122,27 @@ class Stack:
         if chosen or not (self.config("platform") == "local" or _holds(own, self.name)):
             return chosen or ""
         return own.as_uri()
+
+
+def _newest(resources: Sequence[Mapping[str, Any]], token: str) -> Mapping[str, Any] | None:
+    """The resource of a type, but for one that waits to be deleted after its replacement."""
+    found = [resource for resource in resources if resource["type"] == token and not resource.get("delete")]
+    return found[-1] if found else None
+
+
+def _local_head(outputs: Mapping[str, Any]) -> Head:
+    return Head(
+        kind="local",
+        namespace="",
+        cluster_name=outputs["stack"],
+        ray_version=outputs["ray_version"],
+        spec_digest="",
+        nodes=int(outputs["worker_nodes"]),
+        accelerators_per_node=int(outputs["trainers_per_node"]),
+        worker_resource="trainer",
+        address=outputs["address"],
+        token=outputs["token"],
+    )
 
 
 def _holds(backend: Path, stack: str) -> bool:

@@ -3,6 +3,7 @@
 import difflib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,13 +35,12 @@ class ConfigReader:
             hint = f"did you mean {close[0]}?" if close else "Pulumi.yaml lists all settings"
             self.problem(key, "***" if self.is_secret(key) else self._config.get(key), f"is not a setting: {hint}")
 
-    def refuse_secret(self, *, other_than: str) -> None:
-        """Everything but that one setting goes in clear into the state, the job's environment and the run record."""
+    def refuse_secret(self, *, other_than: Sequence[str]) -> None:
+        """Every other setting goes in clear into the state, the job's environment and the run record."""
         for key in sorted(self._declarations):
-            if key != other_than and self.is_secret(key):
-                self.problem(
-                    key, "***", f"is encrypted, but this setting is kept in clear; secrets go into {other_than}"
-                )
+            if key not in other_than and self.is_secret(key):
+                where = " or ".join(other_than)
+                self.problem(key, "***", f"is encrypted, but this setting is kept in clear; secrets go into {where}")
 
     def declared(self, *, without: Sequence[str]) -> dict[str, Any]:
         """The plain text of every declared setting that is not secret."""
@@ -61,6 +61,25 @@ class ConfigReader:
         if required and not value:
             self.problem(key, "", "must not be empty")
         return value
+
+    def matching(self, key: str, pattern: re.Pattern[str], what: str, *, required: bool = False) -> str:
+        """Text that the whole of `pattern` matches; `what` says in a problem what is allowed."""
+        value = self.text(key, required=required)
+        if value and not pattern.fullmatch(value):
+            self.problem(key, value, f"is not {what}")
+        return value
+
+    def boolean(self, key: str) -> bool:
+        return self.one_of(key, ("true", "false")) == "true"
+
+    def secret_text(self, key: str) -> pulumi.Output[str] | None:
+        """An encrypted text, or None where it is not set; a value kept in clear is a problem."""
+        if not self._config.get(key):
+            return None
+        if not self.is_secret(key):
+            self.problem(key, "***", f"is kept in clear; encrypt it: pulumi config set --secret {key} VALUE")
+            return None
+        return self._config.get_secret(key)
 
     def one_of(self, key: str, allowed: Sequence[str]) -> str:
         value = self.text(key)

@@ -24,6 +24,7 @@ class RayHead:
     address: pulumi.Input[str] = ""
     token: pulumi.Input[str] = ""
     kubeconfig: pulumi.Input[str] = ""
+    kube_context: str = ""
 
     def inputs(self) -> Mapping[str, Any]:
         """As an input of RayTrainJob; `workload.head.Head.from_inputs` reads it back."""
@@ -39,4 +40,5 @@ class RayHead:
             "address": self.address,
             "token": pulumi.Output.secret(self.token),
             "kubeconfig": pulumi.Output.secret(self.kubeconfig),
+            "kube_context": self.kube_context,
         }

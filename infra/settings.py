@@ -1,7 +1,8 @@
 """The one reader of configuration: a stack's settings, validated before the first resource, typed and frozen.
 
 Pulumi.yaml declares every setting with its type and default; nothing here repeats a default. A setting's prefix is its
-room: local*, train*, job*, gate*, kube*, gpu*; `trainSeqLen` is training/train.py's `--seq_len`.
+room: local*, kube*, addon*, gpu*, ray*, storage*, train*, job*, gate*; `trainSeqLen` is training/train.py's
+`--seq_len`.
 """
 
 import re
@@ -14,14 +15,16 @@ import pulumi
 import yaml
 
 from infra.config_reader import ConfigReader
+from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from workload.errors import ReportedError
 from workload.transport import EXPECTATIONS
 
 PROJECT = "ray-train-efa"
 PLATFORMS = ("local", "kubernetes", "eks")
-PLATFORMS_HERE = ("local",)
+PLATFORMS_HERE = ("local", "kubernetes")
 DATASETS = ("pydoc", "random")
 
+SECRETS = ("jobSecretEnv", "hfToken")
 # The job sets these itself: evidence depends on them.
 RESERVED_ENV = ("RAY_DEDUP_LOGS", "RAY_COLOR_PREFIX", "PYTHONUNBUFFERED")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -87,12 +90,16 @@ class JobSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All of a stack's settings. `declared` holds the plain values under their own names, for the run record."""
+    """All of a stack's settings; `kubernetes` on that platform only.
+
+    `declared` holds the plain values under their own names, for the run record.
+    """
 
     platform: str
     expect: str
     storage_path: str
     local: LocalSettings
+    kubernetes: KubernetesSettings | None
     train: TrainSettings
     job: JobSettings
     gate_max_eval_loss: float | None
@@ -103,19 +110,22 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
     """Reads and validates the stack's configuration. Raises SettingsError with every problem found."""
     read = ConfigReader(PROJECT, yaml.safe_load(project_file.read_text())["config"])
     read.refuse_unknown()
-    read.refuse_secret(other_than="jobSecretEnv")
+    read.refuse_secret(other_than=SECRETS)
     platform = read.one_of("platform", PLATFORMS)
     if platform in PLATFORMS and platform not in PLATFORMS_HERE:
         read.problem("platform", platform, f"is not in this version; it has {', '.join(PLATFORMS_HERE)}")
+    kubernetes = read_kubernetes(read) if platform == "kubernetes" else None
+    storage_path = read.text("storagePath", required=True)
     settings = Settings(
         platform=platform,
         expect=read.one_of("expect", EXPECTATIONS),
-        storage_path=read.text("storagePath", required=True),
+        storage_path=kubernetes.storage.seen_by_pods if kubernetes else storage_path,
         local=_local(read),
+        kubernetes=kubernetes,
         train=_train(read),
         job=_job(read),
         gate_max_eval_loss=read.positive_number("gateMaxEvalLoss"),
-        declared=read.declared(without=("jobSecretEnv",)),
+        declared=read.declared(without=SECRETS),
     )
     _check_together(read, settings)
     if read.problems:

@@ -1,21 +1,19 @@
-"""A checkpoint directory counts only once its completion marker is written. No torch here: the driver reads them too.
+"""A checkpoint counts only once its completion marker is written. No torch here: the driver reads them too.
 
 <checkpoints>/step-000020/   *.distcp and .metadata   every rank's shards of model and optimizer
                              progress.json            what the run knows besides tensors
                              COMPLETE.json            written last: step, world size, the files and their sizes
 """
 
-import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from training.errors import TrainingError
+from training.storage import Folder, open_folder
 
 MARKER = "COMPLETE.json"
 PROGRESS = "progress.json"
+PREFIX = "step-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,42 +25,19 @@ class Progress:
     eval_before: dict[str, float] | None
 
 
-def step_directory(checkpoints: Path, step: int) -> Path:
-    return checkpoints / f"step-{step:06d}"
+def step_folder(checkpoints: Folder, step: int) -> Folder:
+    return checkpoints / f"{PREFIX}{step:06d}"
 
 
-def write_marker(directory: Path, step: int, world_size: int) -> None:
-    files = {
-        path.relative_to(directory).as_posix(): path.stat().st_size
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name != MARKER
-    }
-    write_atomically(directory / MARKER, json.dumps({"step": step, "world_size": world_size, "files": files}))
+def write_marker(folder: Folder, step: int, world_size: int) -> None:
+    files = {name: size for name, size in folder.sizes().items() if name != MARKER}
+    folder.write_json(MARKER, {"step": step, "world_size": world_size, "files": files})
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Whole or not at all, also for a reader on another node and after a crash."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-@contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turns what the operating system says about shared storage into a TrainingError naming --storage_path."""
-    try:
-        yield
-    except OSError as error:
-        raise TrainingError(f"--storage_path: {path} cannot be written: {error}") from error
-
-
-def why_incomplete(directory: Path) -> str | None:
+def why_incomplete(folder: Folder) -> str | None:
     """None for a checkpoint that is whole."""
     try:
-        marker = json.loads((directory / MARKER).read_text())
+        marker = folder.read_json(MARKER)
     except FileNotFoundError:
         return f"it has no {MARKER}"
     except ValueError:
@@ -72,54 +47,55 @@ def why_incomplete(directory: Path) -> str | None:
     files = marker.get("files") if isinstance(marker, dict) else None
     if not isinstance(files, dict) or not isinstance(marker.get("step"), int):
         return f"its {MARKER} is not one"
+    sizes = folder.sizes()
     for name, size in files.items():
-        path = directory / name
-        if not path.is_file():
+        if name not in sizes:
             return f"{name} is missing"
-        if path.stat().st_size != size:
-            return f"{name} has {path.stat().st_size} bytes instead of {size}"
+        if sizes[name] != size:
+            return f"{name} has {sizes[name]} bytes instead of {size}"
     return None
 
 
-def newest_complete(checkpoints: Path) -> tuple[Path | None, list[str]]:
+def newest_complete(checkpoints: Folder) -> tuple[Folder | None, list[str]]:
     """The newest whole checkpoint, and a line for each newer one that had to be passed over."""
     passed_over: list[str] = []
-    for directory in _newest_first(checkpoints):
-        reason = why_incomplete(directory)
+    for folder in _newest_first(checkpoints):
+        reason = why_incomplete(folder)
         if reason is None:
-            return directory, passed_over
-        passed_over.append(f"checkpoint {directory.name} is incomplete and ignored: {reason}")
+            return folder, passed_over
+        passed_over.append(f"checkpoint {folder.name} is incomplete and ignored: {reason}")
     return None, passed_over
 
 
-def require_complete(path: str) -> Path:
-    """The checkpoint a user names. Raises TrainingError naming --resume_from and the path."""
-    directory = Path(path)
-    if not directory.is_dir():
-        raise TrainingError(f"--resume_from {path}: no such directory")
-    reason = why_incomplete(directory)
+def require_complete(location: str) -> Folder:
+    """The checkpoint a user names. Raises TrainingError naming --resume_from and the location."""
+    folder = open_folder(location)
+    try:
+        if not folder.exists():
+            raise TrainingError(f"--resume_from {location}: no such directory")
+        reason = why_incomplete(folder)
+    except OSError as error:
+        raise TrainingError(f"--resume_from {location}: cannot be read: {error}") from error
     if reason is not None:
-        raise TrainingError(f"--resume_from {path}: not a complete checkpoint: {reason}")
-    return directory
+        raise TrainingError(f"--resume_from {location}: not a complete checkpoint: {reason}")
+    return folder
 
 
-def step_of(directory: Path) -> int:
-    return int(json.loads((directory / MARKER).read_text())["step"])
+def step_of(folder: Folder) -> int:
+    return int(folder.read_json(MARKER)["step"])
 
 
-def _newest_first(checkpoints: Path) -> Iterator[Path]:
-    numbered = [path for path in checkpoints.glob("step-*") if path.name.removeprefix("step-").isdigit()]
-    yield from sorted(numbered, key=lambda path: int(path.name.removeprefix("step-")), reverse=True)
+def _newest_first(checkpoints: Folder) -> Iterator[Folder]:
+    steps = [name for name in checkpoints.names() if name.startswith(PREFIX) and name.removeprefix(PREFIX).isdigit()]
+    for name in sorted(steps, key=lambda name: int(name.removeprefix(PREFIX)), reverse=True):
+        yield checkpoints / name
 
 
-def read_progress(directory: Path) -> Progress:
-    stored = json.loads((directory / PROGRESS).read_text())
+def read_progress(folder: Folder) -> Progress:
+    stored = folder.read_json(PROGRESS)
     losses = [(int(step), float(loss)) for step, loss in stored["losses"]]
     return Progress(step=stored["step"], losses=losses, eval_before=stored["eval_before"])
 
 
-def write_progress(directory: Path, progress: Progress) -> None:
-    text = json.dumps(
-        {"step": progress.step, "losses": progress.losses, "eval_before": progress.eval_before}, allow_nan=False
-    )
-    write_atomically(directory / PROGRESS, text)
+def write_progress(folder: Folder, progress: Progress) -> None:
+    folder.write_json(PROGRESS, {"step": progress.step, "losses": progress.losses, "eval_before": progress.eval_before})

@@ -5,11 +5,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 from training.errors import TrainingError
+from training.storage import is_location
 
+LOCATION = "must be an absolute path that every node sees, or s3://bucket/prefix"
 TINY_QWEN2 = "tiny-qwen2"
 DATASETS = ("pydoc", "random")
 GPU = "GPU"
@@ -37,7 +38,7 @@ class TrainConfig:
     worker_resource: str
     """GPU, or the name of a custom Ray resource of which a rank takes one and runs on CPU."""
     storage_path: str
-    """A directory every node sees."""
+    """A directory every node sees, or s3://bucket/prefix."""
     run_id: str
     max_failures: int
     deadline_s: float
@@ -96,7 +97,7 @@ def _validate(config: TrainConfig) -> None:
         ("eval_every", lambda v: v >= 0, "must be 0 (before and after training only) or a number of steps"),
         ("num_workers", lambda v: v >= 0, "must be 0 (all the cluster has) or a number of ranks"),
         ("worker_resource", bool, f"must be {GPU} or the name of a custom Ray resource"),
-        ("storage_path", lambda v: Path(v).is_absolute(), "must be an absolute path that every node sees"),
+        ("storage_path", is_location, LOCATION),
         (
             "run_id",
             lambda v: re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", v) is not None,
@@ -105,7 +106,7 @@ def _validate(config: TrainConfig) -> None:
         ("max_failures", lambda v: v >= 0, "must not be negative"),
         ("deadline_s", lambda v: math.isfinite(v) and v > 0, "must be a number of seconds above 0"),
         ("kill_at_step", lambda v: 0 <= v <= config.steps, f"must be 0 (never) or a step of 1..{config.steps}"),
-        ("resume_from", lambda v: v is None or Path(v).is_absolute(), "must be an absolute path that every node sees"),
+        ("resume_from", lambda v: v is None or is_location(v), LOCATION),
     ]
     for name, holds, requirement in rules:
         value = getattr(config, name)

@@ -152,13 +152,15 @@ def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) ->
         job_environment=tuple(sorted({*environment, *secret_names} - _OWN_VARIABLES)),
         started_at=time.time(),
     )
+    parent = RunDirectory.of(config).parent
     TorchTrainer(
         train_func,
         train_loop_config=loop,
         scaling_config=scaling,
         run_config=RunConfig(
             name=RUN_NAME,
-            storage_path=str(RunDirectory.of(config).path.parent),
+            storage_path=parent.ray_path,
+            storage_filesystem=parent.ray_file_system(),
             failure_config=FailureConfig(max_failures=config.max_failures),
         ),
     ).fit()

@@ -2,12 +2,10 @@
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import platform
 import resource
 import socket
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -15,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from training import packages
-from training.checkpoint_files import storage_errors, write_atomically
+from training.storage import Folder, storage_errors
 from training.worker_setup import node_directory
 
 ENVIRONMENT_PREFIXES = ("NCCL_", "FI_", "GLOO_")
@@ -65,9 +63,9 @@ def testify(
     }
 
 
-def write_testimony(directory: Path, testimony: dict[str, Any]) -> None:
-    with storage_errors(directory):
-        write_atomically(directory / f"rank-{testimony['rank']}.json", json.dumps(testimony, allow_nan=False))
+def write_testimony(folder: Folder, testimony: dict[str, Any]) -> None:
+    with storage_errors(folder):
+        folder.write_json(f"rank-{testimony['rank']}.json", testimony)
 
 
 def peak_memory_bytes(device: torch.device) -> int:

@@ -1,16 +1,16 @@
 """Where a run's time went, as rank 0 sees it."""
 
-import json
 import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from training.checkpoint_files import storage_errors, write_atomically
+from training.checkpoint_files import PREFIX
+from training.storage import Folder, storage_errors
 
+RESULT = "result.json"
 WARM_UP_STEPS = 3
 
 
@@ -56,14 +56,14 @@ def step_statistics(steps: list[float]) -> dict[str, float] | None:
 
 
 def write_result(
-    path: Path,
+    folder: Folder,
     *,
     stopwatch: Stopwatch,
     losses: list[tuple[int, float]],
     tokens_per_step: int,
     eval_before: dict[str, float],
     eval_after: dict[str, float],
-    saved: Path | None,
+    saved: Folder | None,
 ) -> None:
     """The figures of the job record that only a rank knows."""
     step_seconds = step_statistics(stopwatch.steps)
@@ -73,12 +73,12 @@ def write_result(
         "tokens_per_second": tokens_per_step / step_seconds["median"] if step_seconds else None,
         "step_seconds": step_seconds,
         "eval": {"before": eval_before, "after": eval_after},
-        "checkpoint": None if saved is None else {"path": str(saved), "step": int(saved.name.removeprefix("step-"))},
+        "checkpoint": None if saved is None else {"path": str(saved), "step": int(saved.name.removeprefix(PREFIX))},
         "timings": {
             "train_s": sum(stopwatch.steps),
             "eval_s": stopwatch.evaluations_s,
             "checkpoint_s": stopwatch.checkpoints_s,
         },
     }
-    with storage_errors(path):
-        write_atomically(path, json.dumps(figures, allow_nan=False))
+    with storage_errors(folder):
+        folder.write_json(RESULT, figures)

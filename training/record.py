@@ -73,8 +73,8 @@ def _add_what_is_stored(record: dict[str, Any], run: RunDirectory) -> None:
         record["timings"]["worker_group_s"] = run.attempt_start(record["attempts"][0]["attempt"])["worker_group_s"]
         ranks = record["attempts"][-1]["ranks"]
         record["peak_memory_bytes"] = {str(rank["rank"]): rank["peak_memory_bytes"] for rank in ranks}
-    if run.result.is_file():
-        result = json.loads(run.result.read_text())
+    result = run.result()
+    if result is not None:
         record |= result | {"timings": record["timings"] | result["timings"]}
         return
     newest, _ = checkpoint_files.newest_complete(run.checkpoints)

@@ -1,46 +1,62 @@
 """Where one run keeps what must outlive its processes."""
 
-import json
+import re
+import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from training.checkpoint_files import storage_errors, write_atomically
 from training.config import TrainConfig
 from training.errors import TrainingError
+from training.measure import RESULT
+from training.storage import Folder, open_folder, storage_errors
 
 RUN_NAME = "ray-train-fsdp-llm"
+_EVIDENCE, _ATTEMPT, _START, _KILLED = "evidence", "attempt-", "start.json", "killed"
 
 
 @dataclass(frozen=True)
 class RunDirectory:
     """Ray's own directory of the run (storage path / name): a checkpoint elsewhere Ray would insist on copying."""
 
-    path: Path
+    storage: Folder
+    run_id: str
 
     @classmethod
     def of(cls, config: TrainConfig) -> "RunDirectory":
-        return cls(Path(config.storage_path) / config.run_id / RUN_NAME)
+        return cls(open_folder(config.storage_path), config.run_id)
 
     @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+    def parent(self) -> Folder:
+        return self.storage / self.run_id
 
     @property
-    def result(self) -> Path:
-        """Rank 0's figures, rewritten at every checkpoint and at the end."""
-        return self.path / "result.json"
+    def folder(self) -> Folder:
+        return self.parent / RUN_NAME
 
-    def attempt(self, number: int) -> Path:
-        return self.path / "evidence" / f"attempt-{number}"
+    @property
+    def checkpoints(self) -> Folder:
+        return self.folder / "checkpoints"
+
+    def result(self) -> dict[str, Any] | None:
+        """Rank 0's figures, written at the end of a run; None before that."""
+        try:
+            figures: dict[str, Any] = self.folder.read_json(RESULT)
+        except FileNotFoundError:
+            return None
+        return figures
+
+    def attempt(self, number: int) -> Folder:
+        return self.folder / _EVIDENCE / f"{_ATTEMPT}{number}"
 
     def attempts(self) -> list[int]:
-        return sorted(int(path.name.removeprefix("attempt-")) for path in self.path.glob("evidence/attempt-*"))
+        names = (self.folder / _EVIDENCE).names()
+        return sorted(int(name.removeprefix(_ATTEMPT)) for name in names if name.startswith(_ATTEMPT))
 
     def testimonies(self, number: int) -> list[dict[str, Any]]:
         """What the ranks of an attempt wrote, in the order of ranks; of those that got so far."""
-        found = [json.loads(path.read_text()) for path in self.attempt(number).glob("rank-*.json")]
+        attempt = self.attempt(number)
+        found = [attempt.read_json(name) for name in attempt.names() if re.fullmatch(r"rank-\d+\.json", name)]
         return sorted(found, key=lambda testimony: int(testimony["rank"]))
 
     def begin_attempt(self, worker_group_s: float) -> int:
@@ -48,38 +64,44 @@ class RunDirectory:
 
         `worker_group_s` is the time from the driver's request to this call, so it says something of the first only.
         """
-        number = max(self.attempts(), default=0) + 1
-        with storage_errors(self.path):
-            self._start_attempt(number, worker_group_s)
+        with storage_errors(self.folder):
+            if not self.folder.exists():
+                raise self._not_shared("the driver")
+            number = max(self.attempts(), default=0) + 1
+            (self.folder / _EVIDENCE).add(f"{_ATTEMPT}{number}")
+            self.folder.delete(RESULT)
+            start = {
+                "started_at": datetime.now(UTC).isoformat(),
+                "worker_group_s": worker_group_s if number == 1 else None,
+            }
+            self.attempt(number).write_json(_START, start)
         return number
 
-    def _start_attempt(self, number: int, worker_group_s: float) -> None:
-        self.attempt(number).mkdir(parents=True)
-        self.result.unlink(missing_ok=True)
-        start = {
-            "started_at": datetime.now(UTC).isoformat(),
-            "worker_group_s": worker_group_s if number == 1 else None,
-        }
-        write_atomically(self.attempt(number) / "start.json", json.dumps(start))
+    def check_shared(self, number: int) -> None:
+        """For every rank, once the attempt has begun. Raises TrainingError naming a node that sees nothing of it."""
+        with storage_errors(self.folder, "cannot be read"):
+            if not self.attempt(number).exists():
+                raise self._not_shared("rank 0")
+
+    def _not_shared(self, writer: str) -> TrainingError:
+        return TrainingError(
+            f"--storage_path {self.storage}: node {socket.gethostname()} does not see what {writer} wrote there: "
+            "name storage that all nodes share"
+        )
 
     def attempt_start(self, number: int) -> dict[str, Any]:
-        start: dict[str, Any] = json.loads((self.attempt(number) / "start.json").read_text())
+        start: dict[str, Any] = self.attempt(number).read_json(_START)
         return start
 
     def claim_kill(self) -> bool:
         """True for the first caller of this run only."""
-        try:
-            (self.path / "killed").touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return True
+        with storage_errors(self.folder):
+            return self.folder.claim(_KILLED)
 
     def create(self) -> None:
         """Raises TrainingError naming --storage_path where nothing can be written."""
-        probe = self.path / ".writable"
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            probe.write_text("probe")
-            probe.unlink()
+            self.folder.make()
+            self.folder.probe()
         except OSError as error:
-            raise TrainingError(f"--storage_path {self.path.parents[1]}: cannot be written: {error}") from error
+            raise TrainingError(f"--storage_path {self.storage}: cannot be written: {error}") from error

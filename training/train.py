@@ -37,13 +37,14 @@ def train_func(loop: TrainLoop) -> None:
     from ray.train.torch import get_device
 
     from training import checkpoint, evidence, worker_setup
-    from training.checkpoint_files import Progress, newest_complete, require_complete, step_directory
+    from training.checkpoint_files import Progress, newest_complete, require_complete, step_folder
     from training.data import open_dataset, train_batch
     from training.evaluation import evaluate
     from training.measure import Stopwatch, write_result
     from training.model import load_model
     from training.sharding import make_optimizer, shard
     from training.step import train_step
+    from training.storage import storage_errors
 
     worker_group_s = time.time() - loop.started_at
     worker_setup.raise_if_unprepared()
@@ -62,9 +63,12 @@ def train_func(loop: TrainLoop) -> None:
     run = RunDirectory.of(config)
     begun: list[Any] = [None, None, None]
     if rank == 0:
-        begun = [run.begin_attempt(worker_group_s), *newest_complete(run.checkpoints)]
+        attempt = run.begin_attempt(worker_group_s)
+        with storage_errors(run.checkpoints, "cannot be read"):
+            begun = [attempt, *newest_complete(run.checkpoints)]
     dist.broadcast_object_list(begun, src=0)  # storage may look older to another node: rank 0 decides
     attempt, newest, passed_over = begun
+    run.check_shared(attempt)
     stopwatch = Stopwatch()
 
     # Every rank builds the same model, keeps its own slice of it, and only then makes the optimizer over the slices.
@@ -113,6 +117,7 @@ def train_func(loop: TrainLoop) -> None:
     eval_before = progress.eval_before or evaluation("before")
     losses = list(progress.losses)
     saved = newest
+    storage = ray.train.get_context().get_storage()
     tokens_per_step = config.batch_size * config.seq_len * world_size
 
     for step in range(progress.step + 1, config.steps + 1):
@@ -132,16 +137,17 @@ def train_func(loop: TrainLoop) -> None:
             evaluation(f"at step {step}")
 
         if config.checkpoint_every and (step % config.checkpoint_every == 0 or step == config.steps):
-            directory = step_directory(run.checkpoints, step)
+            folder = step_folder(run.checkpoints, step)
             now = Progress(step=step, losses=losses, eval_before=eval_before)
             with stopwatch.checkpoint():
-                checkpoint.save(directory, module, optimizer, now)
-            saved = directory
-            say(f"checkpoint step {step} -> {directory.relative_to(run.path)} ({stopwatch.last_checkpoint_s:.1f} s)")
-            # Ray keeps it in the run's Result; NO_UPLOAD because it lies in the run's storage already.
+                checkpoint.save(folder, module, optimizer, now)
+            saved = folder
+            say(f"checkpoint step {step} -> {run.checkpoints.name}/{folder.name} ({stopwatch.last_checkpoint_s:.1f} s)")
+            # Ray keeps it in the run's Result; NO_UPLOAD because it lies in the run's storage already, which Ray takes
+            # from the file system's being the very same: two of one bucket differ by their temporary credentials.
             ray.train.report(
                 {"step": step, "loss": figures.loss},
-                checkpoint=ray.train.Checkpoint(str(directory)),
+                checkpoint=ray.train.Checkpoint(folder.ray_path, storage.storage_filesystem),
                 checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
             )
 
@@ -150,7 +156,7 @@ def train_func(loop: TrainLoop) -> None:
     evidence.write_testimony(run.attempt(attempt), testimony)
     if rank == 0:
         write_result(
-            run.result,
+            run.folder,
             stopwatch=stopwatch,
             losses=losses,
             tokens_per_step=tokens_per_step,

@@ -2,11 +2,12 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from workload.errors import ReportedError
+from workload.kubernetes_access import KubernetesAccess
 
 LOOPBACK = "127.0.0.1"
 
@@ -16,6 +17,8 @@ class Head:
     """A Ray head as a platform hands it over (`infra.ray_head.RayHead`, resolved).
 
     `nodes` x `accelerators_per_node` ranks are expected; `worker_resource` is the Ray resource that one rank takes.
+    Kind `local` has an `address`; kind `kubernetes` is found by namespace and cluster name, with `kubeconfig` (path,
+    text or empty) and `kube_context` as `KubernetesAccess` takes them.
     """
 
     kind: str
@@ -29,6 +32,7 @@ class Head:
     address: str = ""
     token: str = field(default="", repr=False)
     kubeconfig: str = field(default="", repr=False)
+    kube_context: str = ""
 
     @classmethod
     def from_inputs(cls, inputs: Mapping[str, Any]) -> "Head":
@@ -45,29 +49,57 @@ class Head:
             address=inputs.get("address") or "",
             token=inputs.get("token") or "",
             kubeconfig=inputs.get("kubeconfig") or "",
+            kube_context=inputs.get("kube_context") or "",
         )
 
     @property
     def accelerators(self) -> int:
         return self.nodes * self.accelerators_per_node
 
+    @property
+    def named(self) -> str:
+        """The cluster, as messages name it."""
+        if self.kind == "kubernetes":
+            return f"RayCluster {self.cluster_name} in namespace {self.namespace}"
+        return "this cluster"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A Jobs API that can be called from here: `url` and the headers that authorise."""
+    """A Jobs API that can be called from here: `url` and the headers that authorise.
+
+    `why_unreachable` says what a failed connection came from, where that is known beyond the connection's own error;
+    it raises ReportedError where waiting is in vain.
+    """
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
+    why_unreachable: Callable[[], str] = field(default=str, repr=False)
+
+    def unreachable(self) -> str:
+        """A failed connection in words. Raises as `why_unreachable` does."""
+        return ": ".join(filter(None, (f"no Ray head answers at {self.url}", self.why_unreachable())))
 
 
 @contextlib.contextmanager
 def reach(head: Head) -> Iterator[Endpoint]:
-    """Yields the head's Jobs API for as long as the context lasts; a tunnel, where one is needed, ends with it."""
-    if head.kind != "local":
-        raise ReportedError(f"a head of kind '{head.kind}' cannot be reached by this version; platform 'local' can")
+    """Yields the head's Jobs API for as long as the context lasts; a tunnel, where one is needed, ends with it.
+
+    Raises KubernetesError where the kubeconfig cannot be used; a head that does not answer is the caller's to find out.
+    """
     _keep_off_proxies()
     headers = {"Authorization": f"Bearer {head.token}"} if head.token else {}
-    yield Endpoint(url=head.address, headers=headers)
+    if head.kind == "local":
+        yield Endpoint(url=head.address, headers=headers)
+    elif head.kind == "kubernetes":
+        # What it needs costs an import that no local stack should pay.
+        from workload.port_forward import PortForward
+
+        access = KubernetesAccess(kubeconfig=head.kubeconfig, context=head.kube_context)
+        with PortForward(access, namespace=head.namespace, cluster=head.cluster_name) as forward:
+            yield Endpoint(url=forward.url, headers=headers, why_unreachable=forward.why_unreachable)
+    else:
+        raise ReportedError(f"a head of kind '{head.kind}' cannot be reached by this version; local and kubernetes can")
 
 
 def _keep_off_proxies() -> None:

@@ -54,7 +54,7 @@ def unfinished(head: Head) -> list[str]:
         try:
             return [job.submission_id for job in running(JobsApi(endpoint).jobs())]
         except (ConnectionError, requests.RequestException) as error:
-            raise ReportedError(f"no Ray head answers at {endpoint.url}") from error
+            raise ReportedError(endpoint.unreachable()) from error
 
 
 def _connect(endpoint: Endpoint, say: Callable[[str], None]) -> JobsApi:
@@ -74,7 +74,7 @@ def _submit_or_find(api: JobsApi, request: JobRequest, stem: str, say: Callable[
             return job, attempt
         say(f"job {job.submission_id} ended as {job.status}: this is attempt {attempt + 1}")
         break
-    _refuse_beside_others(jobs)
+    _mind_others(jobs, request, say)
     # A job deleted from the head's table has left its storage, which Train V2 would resume.
     stored = (attempt_of(stem, folder.name) or 0 for folder in request.runs.glob(f"{stem}-*"))
     attempt = max([*attempts, *stored], default=0) + 1
@@ -94,13 +94,23 @@ def _submit_or_find(api: JobsApi, request: JobRequest, stem: str, say: Callable[
     return dataclasses.replace(api.job(identifier), started_at=0.0), attempt
 
 
-def _refuse_beside_others(jobs: Sequence[JobState]) -> None:
-    """A job takes every accelerator: beside one of other inputs it would wait in silence until its own deadline."""
-    others = [job.submission_id for job in running(jobs) if job.submission_id.startswith(f"{RUN_NAME}-")]
-    if others:
+def _mind_others(jobs: Sequence[JobState], request: JobRequest, say: Callable[[str], None]) -> None:
+    """A job takes every accelerator: beside one of other inputs it would wait in silence until its own deadline.
+
+    A job that was submitted by other means may hold none: it is only named.
+    """
+    ours = [job.submission_id for job in running(jobs) if job.submission_id.startswith(f"{RUN_NAME}-")]
+    where = request.head.named
+    if ours:
         raise ReportedError(
-            f"job {', '.join(others)}, of other inputs, still runs on this cluster and holds its accelerators: "
-            "`efactl stop` stops it; then `pulumi up` again"
+            f"job {', '.join(ours)}, of other inputs, still runs on {where} and holds its accelerators: "
+            "`efactl stop` stops it, and whatever else runs there; then `pulumi up` again"
+        )
+    others = [job.submission_id for job in running(jobs)]
+    if others:
+        say(
+            f"job {', '.join(others)}, submitted by other means, runs on {where} too: as long as it holds accelerators "
+            f"this one waits, for at most {request.deadline_s:.0f} s (jobDeadlineSeconds); `efactl stop` stops both"
         )
 
 

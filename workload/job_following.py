@@ -31,7 +31,10 @@ PENDING_S = 45.0
 
 @dataclass(frozen=True, kw_only=True)
 class JobRequest:
-    """What to run and where its traces go. `storage` is the place of checkpoints as the ranks see it."""
+    """What to run and where its traces go. `storage` is the place of checkpoints as the ranks see it.
+
+    `placement`: for each pod its name, node, zone, instance_type, image, image_id and role; empty on one machine.
+    """
 
     spec: JobSpec
     head: Head
@@ -39,6 +42,7 @@ class JobRequest:
     runs: Path
     storage: str
     deadline_s: float
+    placement: Sequence[Mapping[str, Any]] = ()
 
     @property
     def ranks(self) -> int:
@@ -159,14 +163,19 @@ class Following:
             state = self._api.job(self._id)
             self._reached_at = time.monotonic()
         except JobUnknownError:
-            raise ReportedError(self._lost()) from None
+            raise self._settled(self._lost()) from None
+        except ReportedError as error:
+            raise ReportedError(
+                self._failure(f"job {self._id} goes on, as far as is known, but cannot be followed: {error}")
+            ) from None
         except requests.RequestException as error:
             silent = time.monotonic() - self._reached_at
             if silent > UNREACHABLE_S:
+                reason = self._api.endpoint.why_unreachable() or type(error).__name__
                 raise ReportedError(
                     self._failure(
-                        f"the Ray head has not answered for {silent:.0f} s ({type(error).__name__}); job {self._id} "
-                        "may be lost with it. The next `pulumi up` repairs the cluster and follows or repeats the job"
+                        f"the Ray head has not answered for {silent:.0f} s ({reason}); job {self._id} may be "
+                        "lost with it. The next `pulumi up` repairs the cluster and follows or repeats the job"
                     )
                 ) from None
             return None

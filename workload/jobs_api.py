@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import requests
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobSubmissionClient
 
@@ -34,12 +35,18 @@ class JobUnknownError(Exception):
 class _TimedClient(JobSubmissionClient):  # type: ignore[misc]
     """Ray sends its requests without a time limit: a frozen head would hold the caller for ever."""
 
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        super().__init__(endpoint.url, headers=dict(endpoint.headers))
+
     def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
         try:
             return super()._do_request(method, endpoint, **{"timeout": (CONNECT_S, ANSWER_S), **options})
         except AuthenticationError as error:
             reason = str(error).splitlines()[0]
             raise ReportedError(f"the Ray head at {self._address} refused the token: {reason}") from None
+        except requests.ConnectionError as error:
+            raise type(error)(self._endpoint.unreachable()) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +65,15 @@ class JobState:
 
 
 class JobsApi:
-    """The Jobs API of one head. Raises OSError-like errors of `requests` when the head cannot be reached."""
+    """The Jobs API of one head. Raises OSError-like errors of `requests` when the head cannot be reached, and
+    ReportedError when it is known that it will not be."""
 
     def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
         try:
-            self.client = _TimedClient(endpoint.url, headers=dict(endpoint.headers))
+            self.client = _TimedClient(endpoint)
         except ConnectionError as error:
-            raise ConnectionError(f"no Ray head answers at {endpoint.url}") from error
+            raise ConnectionError(endpoint.unreachable()) from error
         except RuntimeError as error:
             raise ReportedError(f"the Ray head at {endpoint.url} refused: {str(error)[:300]}") from error
 

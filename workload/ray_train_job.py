@@ -94,13 +94,15 @@ def job_request(props: Mapping[str, Any]) -> Any:
         cluster_spec_digest=props["cluster_spec_digest"],
         run_id=props["run_id"],
     )
-    storage = props["storage"]
+    storage, head = props["storage"], Head.from_inputs(props["head"])
     return JobRequest(
         spec=spec,
-        head=Head.from_inputs(props["head"]),
+        head=head,
+        placement=tuple(props.get("placement") or ()),
         training=Path("training").resolve(),
         runs=Path("runs"),
-        storage=storage if "://" in storage else os.path.realpath(storage),
+        # A path of this machine only where the ranks run on it.
+        storage=os.path.realpath(storage) if head.kind == "local" and "://" not in storage else storage,
         deadline_s=float(props["deadline_seconds"]),
     )
 
@@ -109,7 +111,8 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
     """A run of training/train.py on a Ray head, stored once it SUCCEEDED and reported, whatever the verdict on it.
 
     `head` is `infra.ray_head.RayHead.inputs()`. `storage` is where checkpoints go, as the ranks see it. `expect` is the
-    transport the record is judged by; it decides no rerun.
+    transport the record is judged by; it decides no rerun. `placement` says for the record which pods ran it, where and
+    of which image; it decides none either.
     """
 
     submission_id: pulumi.Output[str]
@@ -140,6 +143,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
         deadline_seconds: int,
         expect: str,
         settings: Mapping[str, Any],
+        placement: pulumi.Input[Sequence[Mapping[str, Any]]] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -161,6 +165,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
                 "deadline_seconds": deadline_seconds,
                 "expect": expect,
                 "settings": dict(settings),
+                "placement": placement,
                 **dict.fromkeys(OUTPUTS),
             },
             pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),

@@ -92,7 +92,7 @@ def build(
         "status": "SUCCEEDED",
         "startedAt": _iso(outcome.started_at),
         "endedAt": _iso(outcome.ended_at),
-        "image": {"reference": spec.image, "digest": None},
+        "image": {"reference": spec.image, "digest": image_digest(request.placement)},
         "code": {"trainingDigest": spec.training_digest, "commit": code[0], "dirty": code[1]},
         "cluster": {
             "kind": request.head.kind,
@@ -100,7 +100,7 @@ def build(
             "session": outcome.session_name,
             "specDigest": spec.cluster_spec_digest,
             "rayVersion": outcome.ray_version,
-            "nodes": _nodes(ranks),
+            "nodes": _nodes(ranks, request.placement),
         },
         "arguments": reported["arguments"],
         "runtimeEnv": {
@@ -142,7 +142,15 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {"expect": verdict.expect, "value": verdict.value, "reasons": list(verdict.reasons)}
 
 
-def _nodes(ranks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def image_digest(placement: Sequence[Mapping[str, Any]]) -> str | None:
+    """The digest that the pods run, as their container runtime resolved it; several are joined, none is None."""
+    digests = {str(pod.get("image_id") or "").partition("@")[2] for pod in placement}
+    return ", ".join(sorted(digests - {""})) or None
+
+
+def _nodes(ranks: Sequence[Mapping[str, Any]], placement: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The Ray nodes that had ranks; where they are pods (a pod's name is its host name), with the machine below."""
+    pods = {pod["name"]: pod for pod in placement}
     by_node: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for rank in ranks:
         by_node[rank["node_id"]].append(rank)
@@ -151,9 +159,16 @@ def _nodes(ranks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "id": node,
             "host": members[0].get("hostname") or "",
             "ranks": sorted(int(member["rank"]) for member in members),
+            **_machine(pods.get(members[0].get("hostname") or "")),
         }
         for node, members in sorted(by_node.items(), key=lambda item: min(int(member["rank"]) for member in item[1]))
     ]
+
+
+def _machine(pod: Mapping[str, Any] | None) -> dict[str, Any]:
+    if pod is None:
+        return {}
+    return {"machine": pod.get("node"), "zone": pod.get("zone"), "instanceType": pod.get("instance_type")}
 
 
 def _iso(moment: float) -> str:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,15 @@ COPIED = (
 class Project:
     """One project folder with one stack. `quick` replaces training/ by the torch-free job."""
 
-    def __init__(self, folder: Path, *, stack: str = "local", quick: bool = True, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        stack: str = "local",
+        quick: bool = True,
+        variables: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         self.folder = folder
         self.stack = stack
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,6 +63,9 @@ class Project:
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PYTHONDONTWRITEBYTECODE": "1",
+            # As the launcher has it for local stacks, whose test must not wait for a download of what they do not use.
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            **(variables or {}),
         }
         self.must("stack", "init", stack)
         self.set(**{"trainSteps": 4, **settings})

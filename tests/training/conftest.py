@@ -1,11 +1,15 @@
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from infra import local_nodes, versions
+from tests.training.s3_server import BUCKET, S3Server, serving
+from training.s3 import S3Folder
+from training.storage import Folder, LocalFolder
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +30,18 @@ def cluster() -> Iterator[local_nodes.LocalCluster]:
     finally:
         local_nodes.stop(folder, say=print)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(params=["directory", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
+    """An empty folder of either kind."""
+    if request.param == "directory":
+        return LocalFolder(tmp_path)
+    request.getfixturevalue("s3")
+    return S3Folder(BUCKET, uuid.uuid4().hex)

@@ -2,22 +2,27 @@
 
 import json
 import os
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
+from tests.support.cutting_proxy import CuttingProxy
 from tests.training.arguments import config
-from training import checkpoint
-from training.checkpoint_files import Progress
+from training import checkpoint, s3
+from training.checkpoint_files import Progress, write_progress
 from training.data import Dataset, open_dataset, train_batch
 from training.evaluation import evaluate
 from training.model import load_model
 from training.sharding import make_optimizer, shard
 from training.step import train_step
+from training.storage import Folder, LocalFolder, open_folder
 
 GLOBAL_ROWS = 8
 STEPS, SAVED_AT = 6, 3
@@ -72,24 +77,24 @@ def straight_and_resumed(rank: int, world_size: int, folder: Path, sharded: bool
     losses = train(module, optimizer, dataset, range(1, SAVED_AT + 1))
     if sharded:
         progress = Progress(step=SAVED_AT, losses=[(step, loss) for step, loss, _ in losses], eval_before=None)
-        checkpoint.save(folder / "checkpoint", module, optimizer, progress)
+        checkpoint.save(LocalFolder(folder / "checkpoint"), module, optimizer, progress)
     losses += train(module, optimizer, dataset, range(SAVED_AT + 1, STEPS + 1))
     evaluated = evaluate(module, dataset, config(seq_len=32, batch_size=8 // world_size), CPU)
-    resumed = resume(folder) if sharded else []
+    resumed = resume(LocalFolder(folder / "checkpoint")) if sharded else []
     if rank == 0:
         told = {"losses": losses, "resumed": resumed, "eval": evaluated, "shards": shards}
         (folder / "told.json").write_text(json.dumps(told))
 
 
-def resume(saved_in: Path) -> list[tuple[int, float]]:
+def resume(saved: Folder) -> list[tuple[int, float]]:
     module, optimizer, dataset = build(sharded=True)
-    progress = checkpoint.load(saved_in / "checkpoint", module, optimizer)
+    progress = checkpoint.load(saved, module, optimizer)
     further = train(module, optimizer, dataset, range(progress.step + 1, STEPS + 1))
     return progress.losses + [(step, loss) for step, loss, _ in further]
 
 
 def resumed_elsewhere(rank: int, world_size: int, folder: Path, saved_in: Path) -> None:
-    losses = resume(saved_in)
+    losses = resume(LocalFolder(saved_in / "checkpoint"))
     if rank == 0:
         (folder / "told.json").write_text(json.dumps({"losses": losses}))
 
@@ -101,12 +106,59 @@ def saved_on_full_storage(rank: int, world_size: int, folder: Path, limit: int) 
     module, optimizer, _ = build(sharded=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
-        checkpoint.save(folder / "checkpoint", module, optimizer, Progress(step=1, losses=[], eval_before=None))
+        progress = Progress(step=1, losses=[], eval_before=None)
+        checkpoint.save(LocalFolder(folder / "checkpoint"), module, optimizer, progress)
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
     else:
         told = "saved"
     (folder / f"told-{rank}").write_text(told)
+
+
+def saved_in_both(rank: int, world_size: int, folder: Path, location: str) -> None:
+    """One checkpoint in a directory and in a bucket; then go on from each, and from neither."""
+    local, remote = LocalFolder(folder / "checkpoint"), open_folder(location)
+    module, optimizer, dataset = build(sharded=True)
+    losses = [(step, loss) for step, loss, _ in train(module, optimizer, dataset, range(1, SAVED_AT + 1))]
+    progress = Progress(step=SAVED_AT, losses=losses, eval_before=None)
+    for place in (local, remote):
+        checkpoint.save(place, module, optimizer, progress)
+    straight = [(step, loss) for step, loss, _ in train(module, optimizer, dataset, range(SAVED_AT + 1, STEPS + 1))]
+    resumed = {"from_directory": resume(local), "from_s3": resume(remote)}
+    if rank == 0:
+        (folder / "told.json").write_text(json.dumps({"straight": losses + straight, **resumed}))
+
+
+def saved_through_an_outage(rank: int, world_size: int, folder: Path, location: str, port: int) -> None:
+    """S3 falls silent between rank 0's first object of the second checkpoint and the shards."""
+    proxy = CuttingProxy(port) if rank == 0 else None
+    shared = [proxy.port if proxy else 0]
+    dist.broadcast_object_list(shared, src=0)
+    os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{shared[0]}"
+    s3.REQUEST_S, s3.ATTEMPTS = 1.0, 1
+    silent = socket.create_server(("127.0.0.1", 0))
+    module, optimizer, _ = build(sharded=True)
+    checkpoints = open_folder(location)
+    checkpoint.save(checkpoints / "step-000001", module, optimizer, Progress(step=1, losses=[], eval_before=None))
+
+    def begin_and_fall_silent(into: Folder, progress: Progress) -> None:
+        write_progress(into, progress)
+        assert proxy is not None
+        proxy.target = silent.getsockname()[1]
+        proxy.cut()
+
+    started = time.monotonic()
+    try:
+        with patch.object(checkpoint, "write_progress", begin_and_fall_silent):
+            progress = Progress(step=2, losses=[], eval_before=None)
+            checkpoint.save(checkpoints / "step-000002", module, optimizer, progress)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+    else:
+        told = "saved"
+    (folder / f"seconds-{rank}").write_text(str(time.monotonic() - started))
+    (folder / f"told-{rank}").write_text(told)
+    dist.barrier()  # rank 0 holds the proxy
 
 
 def _shard_sizes(module: torch.nn.Module) -> dict[str, int]:

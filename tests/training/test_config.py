@@ -23,12 +23,20 @@ from training.errors import TrainingError
         ("num_workers", -1),
         ("worker_resource", ""),
         ("storage_path", "runs"),
+        ("storage_path", "s3://"),
+        ("storage_path", "s3:///prefix"),
+        ("storage_path", "s3://Bucket/prefix"),
+        ("storage_path", "s3://bucket//prefix"),
+        ("storage_path", "s3://bucket/../prefix"),
+        ("storage_path", "s3://bucket/prefix?region=us-east-1"),
+        ("storage_path", "gs://bucket/prefix"),
         ("run_id", "../other"),
         ("max_failures", -1),
         ("deadline_s", 0),
         ("deadline_s", "inf"),
         ("kill_at_step", 61),
         ("resume_from", "checkpoints/step-000010"),
+        ("resume_from", "s3:/bucket/step-000010"),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_the_argument_s_name_and_the_value(name: str, value: object) -> None:
@@ -51,6 +59,14 @@ def test_a_value_out_of_range_is_refused_by_the_argument_s_name_and_the_value(na
 def test_what_argparse_refuses_is_a_training_error_too(words: list[str], named: str) -> None:
     with pytest.raises(TrainingError, match=named):
         parse_arguments(words)
+
+
+@pytest.mark.parametrize(
+    "location", ["/mnt/ray-train/runs", "s3://bucket", "s3://my.bucket-1/a/b_c/", "s3://bucket/run-1/step=3"]
+)
+def test_a_directory_and_a_bucket_are_places_for_a_run(location: str) -> None:
+    told = config(storage_path=location, resume_from=location)
+    assert (told.storage_path, told.resume_from) == (location, location)
 
 
 def test_requirements_follow_one_flag_or_several() -> None:

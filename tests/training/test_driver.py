@@ -9,12 +9,13 @@ from tests.training.job import PROJECT, run_driver
 from training.checkpoint_files import Progress, write_marker, write_progress
 from training.driver import EXIT_BAD_ARGUMENT, EXIT_FAILED, count_ranks
 from training.errors import TrainingError
+from training.storage import LocalFolder
 
 
 def whole_checkpoint(directory: Path, step: int) -> Path:
     directory.mkdir()
-    write_progress(directory, Progress(step=step, losses=[], eval_before=None))
-    write_marker(directory, step, world_size=4)
+    write_progress(LocalFolder(directory), Progress(step=step, losses=[], eval_before=None))
+    write_marker(LocalFolder(directory), step, world_size=4)
     return directory
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from tests.training import ranks
 from training.checkpoint_files import why_incomplete
+from training.storage import LocalFolder
 
 TOLERANCE = 2e-5
 """Relative. The ranks add the same float32 numbers in another order, and six steps let that difference grow."""
@@ -66,4 +67,4 @@ def test_storage_that_takes_no_more_is_an_error_on_every_rank_and_leaves_no_mark
         assert told.startswith("TrainingError: --storage_path"), told
         assert "File too large" in told, "the operating system's reason is what the user needs"
         assert "\n" not in told
-    assert why_incomplete(tmp_path / "checkpoint") is not None
+    assert why_incomplete(LocalFolder(tmp_path / "checkpoint")) is not None

@@ -120,6 +120,11 @@ elif backend_chosen; then
   exec "$cli" "$@"
 fi
 
+if [ -n "$stack" ] && is_local "$project/Pulumi.$stack.yaml"; then
+  # The engine would fetch the plugin of every installed provider package; a stack of the local platform uses none.
+  PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION=${PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION:-true}
+  export PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION
+fi
 if [ -z "${PULUMI_CONFIG_PASSPHRASE+set}" ] && [ -z "${PULUMI_CONFIG_PASSPHRASE_FILE:-}" ]; then
   PULUMI_CONFIG_PASSPHRASE=
   export PULUMI_CONFIG_PASSPHRASE

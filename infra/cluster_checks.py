@@ -1,0 +1,216 @@
+"""PURE: what stands in the way of this stack on a cluster as its facts have it, said before anything is declared."""
+
+import re
+from collections.abc import Sequence
+
+from infra import versions
+from infra.cluster_facts import AddonFound, ClusterFacts, NodeFacts, Permission
+from infra.instances import known
+from infra.kubernetes_settings import AddonSettings, KubernetesSettings
+
+_MANAGE = ("get", "create", "patch", "delete")
+_AWAIT = (*_MANAGE, "list", "watch")
+_READ = ("get", "list", "watch")
+# A chart brings a Deployment or DaemonSet with its accounts and roles; Helm keeps its record in Secrets.
+_CHART = (
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("", "secrets"),
+    ("", "serviceaccounts"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+)
+
+
+def installs(addon: AddonSettings, found: AddonFound | None) -> bool:
+    """Whether this stack declares the add-on: on demand, or by itself where there is none but its own.
+
+    A user who may not look for it cannot install it either: that counts as somebody else's.
+    """
+    if addon.mode == "auto":
+        return found is not None and (found.ours or not found.present)
+    return addon.mode == "install"
+
+
+def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Sequence[Permission]:
+    """What this stack does on the cluster as this user, and what following its job takes."""
+    namespace = settings.namespace
+    wanted = {
+        ("ray.io", "rayclusters"): _AWAIT,
+        ("", "secrets"): _MANAGE,
+        ("networking.k8s.io", "networkpolicies"): _MANAGE,
+        ("", "pods"): _READ,
+        ("", "pods/log"): ("get",),
+        ("", "pods/portforward"): ("create",),
+        ("", "events"): ("list", "watch"),
+    }
+    if settings.ray.pre_pull:
+        wanted["apps", "daemonsets"] = _AWAIT
+    if not settings.storage.claim and "://" not in settings.storage.path:
+        wanted["", "persistentvolumeclaims"] = _AWAIT
+    permissions = [
+        Permission(verb=verb, group=group, resource=resource, namespace=namespace)
+        for (group, resource), verbs in wanted.items()
+        for verb in verbs
+    ]
+    if settings.namespace_mode == "create":
+        permissions += [Permission(verb=verb, group="", resource="namespaces") for verb in _MANAGE]
+    if any(installs(addon, found) for _, addon, found in _addons(facts, settings)):
+        permissions += [Permission(verb="create", group=group, resource=resource) for group, resource in _CHART]
+    if installs(settings.kuberay, facts.kuberay):
+        crds = ("apiextensions.k8s.io", "customresourcedefinitions")
+        permissions += [Permission(verb="create", group=crds[0], resource=crds[1])]
+    return sorted(set(permissions))
+
+
+def problems(facts: ClusterFacts, settings: KubernetesSettings) -> list[str]:
+    """Sentences, each with what is wrong and what to do about it; empty when the stack may be declared."""
+    return [
+        *_version_problems(facts),
+        *_permission_problems(facts, settings),
+        *_namespace_problems(facts, settings),
+        *_kuberay_problems(facts, settings),
+        *_node_problems(facts, settings)[0],
+    ]
+
+
+def notes(facts: ClusterFacts, settings: KubernetesSettings) -> list[str]:
+    """What could not be looked at, and what may still come right by itself."""
+    unseen = {
+        "nodes": facts.nodes is None,
+        "DaemonSets of all namespaces (device plugins)": facts.nvidia_plugin is None and bool(settings.instance_type),
+        "KubeRay's Deployment": facts.kuberay is None,
+        f"namespace {settings.namespace}": facts.namespace_exists is None,
+    }
+    skipped = [what for what, hidden in unseen.items() if hidden]
+    lines = [f"not permitted to look at {', '.join(skipped)}: not checked"] if skipped else []
+    return [*lines, *_node_problems(facts, settings)[1]]
+
+
+def _version_problems(facts: ClusterFacts) -> list[str]:
+    oldest = versions.KUBERNETES_MINIMUM
+    # A build of one's own says v0.0.0: it is whatever it is.
+    if not any(_minor(facts.version)) or _minor(facts.version) >= _minor(oldest):
+        return []
+    return [f"the cluster runs Kubernetes {facts.version}; this needs {oldest} or newer: upgrade it, or use another"]
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version, with or without a v; empty where it has none."""
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else ()
+
+
+def _permission_problems(facts: ClusterFacts, settings: KubernetesSettings) -> list[str]:
+    """One sentence a scope: what is missing is usually one Role."""
+    lines = []
+    for namespace in sorted({permission.namespace for permission in facts.denied}):
+        named = _grouped([one for one in facts.denied if one.namespace == namespace])
+        scope = f"in namespace {namespace}" if namespace else "in the whole cluster"
+        remedy = "have a Role with these rights bound to this user"
+        if not namespace:
+            remedy = "use a user who may, or set the add-ons and the namespace to 'existing'"
+        lines.append(f"this user ({settings.access.named}) may not {named} {scope}: {remedy}")
+    return lines
+
+
+def _grouped(permissions: Sequence[Permission]) -> str:
+    """'get, list pods; create pods/portforward'."""
+    verbs: dict[str, list[str]] = {}
+    for permission in permissions:
+        full = permission.named.partition(" ")[2]
+        verbs.setdefault(full, []).append(permission.verb)
+    return "; ".join(f"{', '.join(dict.fromkeys(found))} {resource}" for resource, found in verbs.items())
+
+
+def _namespace_problems(facts: ClusterFacts, settings: KubernetesSettings) -> list[str]:
+    if settings.namespace_mode == "existing" and facts.namespace_exists is False:
+        return [
+            f"namespace {settings.namespace} does not exist, and kubeNamespaceMode is 'existing': "
+            "make it, name another, or set kubeNamespaceMode to 'create'"
+        ]
+    return []
+
+
+def _kuberay_problems(facts: ClusterFacts, settings: KubernetesSettings) -> list[str]:
+    served = facts.crd_versions
+    if served and "v1" not in served:
+        return [
+            f"the cluster serves RayCluster only as ray.io/{', '.join(served)}, this needs ray.io/v1: "
+            "upgrade KubeRay to 1.0 or newer (CRDs too)"
+        ]
+    if served or installs(settings.kuberay, facts.kuberay):
+        return []
+    if settings.kuberay.mode == "existing":
+        return [
+            "KubeRay is not installed (no kind RayCluster), and addonKubeRay is 'existing': install it, or set 'auto'"
+        ]
+    return [
+        "KubeRay is not installed, and this user may not look for it, let alone install it: ask an administrator to"
+    ]
+
+
+def _addons(
+    facts: ClusterFacts, settings: KubernetesSettings
+) -> Sequence[tuple[str, AddonSettings, AddonFound | None]]:
+    """The add-ons this stack needs; a worker without GPUs needs no device plugin."""
+    instance = known(settings.instance_type) if settings.instance_type else None
+    addons = [("KubeRay", settings.kuberay, facts.kuberay)]
+    if instance and instance.gpus:
+        addons.append(("the NVIDIA device plugin", settings.nvidia_plugin, facts.nvidia_plugin))
+    if instance and instance.efa_interfaces:
+        addons.append(("the EFA device plugin", settings.efa_plugin, facts.efa_plugin))
+    return addons
+
+
+def _node_problems(facts: ClusterFacts, settings: KubernetesSettings) -> tuple[list[str], list[str]]:
+    """Problems and warnings. A node without devices may still get its plugin; one that offers too few never fits."""
+    if facts.nodes is None:
+        return [], []
+    labels = ", ".join(f"{key}={value}" for key, value in settings.node_selector.items())
+    chosen = f"with the labels {labels}" if labels else "at all"
+    if not facts.nodes:
+        return [
+            f"the cluster has no node {chosen}, {settings.nodes} are needed: add nodes, or correct gpuNodeSelector"
+        ], []
+    fitting = [node for node in facts.nodes if node.usable and not _too_small(node, settings)]
+    if not fitting:
+        return [f"no node {chosen} fits: {'; '.join(_unfit(node, settings) for node in facts.nodes[:4])}"], []
+    by_zone: dict[str, int] = {}
+    for node in fitting:
+        by_zone[node.zone] = by_zone.get(node.zone, 0) + 1
+    if settings.zone:
+        here = by_zone.get(settings.zone, 0)
+        if not here:
+            return [f"no fitting node {chosen} is in zone {settings.zone} (there are: {_counts(by_zone)})"], []
+        if here < settings.nodes:
+            return [], [f"zone {settings.zone} has {here} of the {settings.nodes} nodes so far: waiting for more"]
+    elif max(by_zone.values()) < settings.nodes:
+        if len(fitting) >= settings.nodes:
+            return [
+                f"the {len(fitting)} fitting nodes {chosen} are spread over zones ({_counts(by_zone)}), and all "
+                f"{settings.nodes} workers need one: EFA does not leave a zone; move nodes, or ask for fewer"
+            ], []
+        return [], [f"{len(fitting)} of the {settings.nodes} nodes are there so far: waiting for more"]
+    return [], []
+
+
+def _too_small(node: NodeFacts, settings: KubernetesSettings) -> bool:
+    if not settings.instance_type:
+        return False
+    instance = known(settings.instance_type)
+    return 0 < node.gpus < instance.gpus or 0 < node.efa < instance.efa_interfaces
+
+
+def _unfit(node: NodeFacts, settings: KubernetesSettings) -> str:
+    if not node.usable:
+        return f"{node.name} is not Ready or cordoned"
+    instance = known(settings.instance_type)
+    return (
+        f"{node.name} offers {node.gpus} GPUs and {node.efa} EFA interfaces, "
+        f"{instance.name} has {instance.gpus} and {instance.efa_interfaces}"
+    )
+
+
+def _counts(by_zone: dict[str, int]) -> str:
+    return ", ".join(f"{zone or 'no zone'}: {count}" for zone, count in sorted(by_zone.items()))

@@ -1,0 +1,117 @@
+"""The kubernetes platform: add-ons, ready nodes and a Ray cluster on a cluster that is there, handed on as a RayHead."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import instances, versions
+from infra.addon_decision import Found
+from infra.addons import Addons, AddonsArgs
+from infra.kubernetes_settings import KubernetesSettings
+from infra.ray_cluster import RayCluster, RayClusterArgs
+from infra.ray_cluster_ready import RayClusterReady
+from infra.ray_cluster_spec import DASHBOARD_PORT, GPU_TOLERATION
+from infra.ray_head import RayHead
+from infra.readiness import NodeReadiness, NodeReadinessArgs
+from workload.kubernetes_access import KubernetesAccess
+
+
+def cluster_identity(access: KubernetesAccess) -> str:
+    """A name for the cluster that stays when a token, a user, or the address of a tunnel to it changes.
+
+    Its certificate authority, where the kubeconfig names one. Raises KubernetesError without a usable kubeconfig.
+    """
+    configuration = access.client().configuration
+    if configuration.ssl_ca_cert:
+        return f"ca-{hashlib.sha256(Path(configuration.ssl_ca_cert).read_bytes()).hexdigest()[:16]}"
+    return str(configuration.host)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesRayArgs:
+    """`found` is what the cluster has of each chart's add-on, by chart name; `cluster_id` as `cluster_identity` gives it."""
+
+    settings: KubernetesSettings
+    cluster_id: str
+    found: Mapping[str, Found]
+
+
+class KubernetesRay(pulumi.ComponentResource):
+    """`head` is what the job needs of the Ray cluster; `pods` what the run record says of where it ran."""
+
+    head: RayHead
+    pods: pulumi.Output[list[dict[str, Any]]]
+
+    def __init__(self, name: str, args: KubernetesRayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ray-train-efa:infra:KubernetesRay", name, None, opts)
+        settings, access = args.settings, args.settings.access
+        instance = instances.known(settings.instance_type) if settings.instance_type else None
+        own = pulumi.ResourceOptions(parent=self)
+        provider = k8s.Provider(
+            f"{name}-provider",
+            kubeconfig=access.kubeconfig or None,
+            context=access.context or None,
+            cluster_identifier=args.cluster_id,
+            opts=own,
+        )
+        here = pulumi.ResourceOptions(parent=self, providers=[provider])
+        addons = Addons(f"{name}-addons", AddonsArgs.of(settings, instance=instance, found=args.found), here)
+        kuberay = addons.releases.get(versions.KUBERAY_CHART.name)
+        plugins = [release for chart, release in addons.releases.items() if chart != versions.KUBERAY_CHART.name]
+        nodes = NodeReadiness(
+            f"{name}-nodes",
+            NodeReadinessArgs(
+                kubeconfig=access.kubeconfig,
+                kube_context=access.context,
+                cluster_id=args.cluster_id,
+                instance_type=settings.instance_type,
+                nodes=settings.nodes,
+                selector=settings.node_selector,
+                zone=settings.zone,
+                gpus=instance.gpus if instance else 0,
+                efa=instance.efa_interfaces if instance else 0,
+                tolerations=[GPU_TOLERATION] if instance else [],
+                addons=[plugin.name for plugin in plugins],
+                ready_seconds=settings.ready_seconds,
+            ),
+            own,
+        )
+        cluster_args = RayClusterArgs.of(
+            settings, instance=instance, after=[*([kuberay] if kuberay is not None else []), nodes]
+        )
+        spec = cluster_args.spec
+        cluster = RayCluster(f"{name}-cluster", cluster_args, here)
+        self.head = RayHead(
+            kind="kubernetes",
+            namespace=settings.namespace,
+            cluster_name=spec.name,
+            ray_version=spec.ray_version,
+            spec_digest=cluster.spec_digest,
+            nodes=spec.nodes,
+            accelerators_per_node=spec.ranks_per_node,
+            worker_resource=spec.worker_resource,
+            image=spec.image,
+            address=f"http://{spec.name}-head-svc.{settings.namespace}.svc:{DASHBOARD_PORT}",
+            token=cluster.token,
+            kubeconfig=access.kubeconfig,
+            kube_context=access.context,
+        )
+        ready = RayClusterReady(
+            f"{name}-ready",
+            head=self.head.inputs(),
+            cluster_uid=cluster.uid,
+            image=spec.image,
+            workers=spec.nodes,
+            accelerators=spec.ranks_per_node,
+            ready_seconds=settings.ready_seconds,
+            unschedulable_seconds=settings.unschedulable_seconds,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster.resource]),
+        )
+        self.pods = ready.pods
+        self.register_outputs({"dashboard": self.head.address, "specDigest": self.head.spec_digest})
+

@@ -1,0 +1,168 @@
+"""The Ray cluster as Kubernetes objects: the RayCluster, and what it needs beside the operator and the nodes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import ray_cluster_spec
+from infra.auth_token import RayAuthToken
+from infra.instances import InstanceType
+from infra.kubernetes_settings import KubernetesSettings
+from infra.ray_cluster_spec import SECRET_KEY, RayClusterSpec
+
+# Running pods follow a change of the replicas alone (kuberay#4051): all else needs a new RayCluster.
+REPLACING = [
+    "spec.rayVersion",
+    "spec.headGroupSpec",
+    "spec.workerGroupSpecs[*].groupName",
+    "spec.workerGroupSpecs[*].rayStartParams",
+    "spec.workerGroupSpecs[*].template",
+]
+_UNAWAITED = {"pulumi.com/skipAwait": "true"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayClusterArgs:
+    """`spec` decides what is made; `claim_made`: its claim too, of `storage_class` and `storage_size`.
+
+    `after` is what pods need of others: the operator's release, nodes that are ready. What costs nothing without them
+    (Secrets, the claim, the image's pull) does not wait for it.
+    """
+
+    spec: RayClusterSpec
+    namespace_made: bool
+    claim_made: bool
+    storage_class: str
+    storage_size: str
+    storage_keep: bool
+    pre_pull: bool
+    hf_token: pulumi.Output[str] | None = field(default=None, repr=False, compare=False)
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(
+        cls, settings: KubernetesSettings, *, instance: InstanceType | None, after: Sequence[pulumi.Resource] = ()
+    ) -> "RayClusterArgs":
+        ray, storage = settings.ray, settings.storage
+        claim_made = not storage.claim and not storage.path.startswith("s3://")
+        spec = RayClusterSpec(
+            namespace=settings.namespace,
+            image=ray.image,
+            ray_version=ray.version,
+            instance=instance,
+            nodes=settings.nodes,
+            zone=settings.zone,
+            node_selector=settings.node_selector,
+            head_cpu=ray.head_cpu,
+            head_memory=ray.head_memory,
+            worker_cpu=ray.worker_cpu,
+            worker_memory=ray.worker_memory,
+            shm_size=ray.shm_size,
+            tmp_size=ray.tmp_size,
+            trainers_per_node=ray.trainers_per_node,
+            env=ray.env,
+            pull_secret=ray.pull_secret,
+            claim=storage.claim,
+            hf_token=settings.hf_token is not None,
+        )
+        return cls(
+            spec=replace(spec, claim=f"{spec.name}-storage") if claim_made else spec,
+            namespace_made=settings.namespace_mode == "create",
+            claim_made=claim_made,
+            storage_class=storage.storage_class,
+            storage_size=storage.size,
+            storage_keep=storage.keep,
+            pre_pull=ray.pre_pull,
+            hf_token=settings.hf_token,
+            after=after,
+        )
+
+
+class RayCluster(pulumi.ComponentResource):
+    """Declared; that its pods are Ready is another resource's to say.
+
+    `uid` is the RayCluster's metadata.uid, another one after each replacement; `token` is a secret; `resource` the
+    RayCluster itself, to depend on. The provider comes with the component's options.
+    """
+
+    uid: pulumi.Output[str]
+    token: pulumi.Output[str]
+    spec_digest: str
+    resource: k8s.apiextensions.CustomResource
+
+    def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ray-train-efa:infra:RayCluster", name, None, opts)
+        spec = args.spec
+        own = pulumi.ResourceOptions(parent=self)
+        # A kept claim does not outlive its namespace.
+        kept = pulumi.ResourceOptions(parent=self, retain_on_delete=args.claim_made and args.storage_keep)
+        namespace: pulumi.Input[str] = spec.namespace
+        if args.namespace_made:
+            made = k8s.core.v1.Namespace(f"{name}-namespace", metadata={"name": spec.namespace}, opts=kept)
+            namespace = made.metadata["name"]
+
+        self.token = RayAuthToken(f"{name}-auth-token", own).token
+        needed: list[pulumi.Resource] = [
+            _secret(f"{name}-auth-token-secret", spec.token_secret, namespace, self.token, own),
+            k8s.networking.v1.NetworkPolicy(
+                f"{name}-network-policy", **_in(namespace, ray_cluster_spec.network_policy(spec)), opts=own
+            ),
+        ]
+        if args.hf_token is not None:
+            needed.append(_secret(f"{name}-hf-token-secret", spec.hf_token_secret, namespace, args.hf_token, own))
+        if args.claim_made:
+            claim = ray_cluster_spec.volume_claim(spec, storage_class=args.storage_class, size=args.storage_size)
+            # Many a storage class binds a claim when its first pod comes: not to be waited for here.
+            needed.append(
+                k8s.core.v1.PersistentVolumeClaim(f"{name}-storage", **_in(namespace, claim, _UNAWAITED), opts=kept)
+            )
+        if args.pre_pull:
+            pull = ray_cluster_spec.image_pull(spec)
+            k8s.apps.v1.DaemonSet(f"{name}-image-pull", **_in(namespace, pull, _UNAWAITED), opts=own)
+
+        manifest = ray_cluster_spec.ray_cluster(spec)
+        annotations = {
+            "pulumi.com/patchForce": "true",
+            "pulumi.com/deletionPropagationPolicy": "foreground",
+        }
+        self.resource = k8s.apiextensions.CustomResource(
+            f"{name}-raycluster",
+            api_version=manifest["apiVersion"],
+            kind=manifest["kind"],
+            **_in(namespace, manifest, annotations),
+            # No pod may start before its Secrets and its policy are there, none outlive them.
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[*needed, *args.after],
+                replace_on_changes=REPLACING,
+                delete_before_replace=True,
+            ),
+        )
+        # A preview of what is not there yet has the metadata without a uid.
+        self.uid = self.resource.metadata.apply(lambda metadata: metadata.get("uid"))  # type: ignore[attr-defined]
+        self.spec_digest = ray_cluster_spec.spec_digest(spec)
+        self.register_outputs({"uid": self.uid, "specDigest": self.spec_digest})
+
+
+def _in(
+    namespace: pulumi.Input[str], manifest: Mapping[str, Any], annotations: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """A manifest's metadata and spec as arguments; a namespace that comes from its resource is waited for."""
+    metadata = {**manifest["metadata"], "namespace": namespace}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": manifest["spec"]}
+
+
+def _secret(
+    name: str, secret: str, namespace: pulumi.Input[str], value: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> k8s.core.v1.Secret:
+    return k8s.core.v1.Secret(
+        name,
+        metadata={"name": secret, "namespace": namespace},
+        string_data={SECRET_KEY: pulumi.Output.secret(value)},
+        opts=opts,
+    )

@@ -1,0 +1,168 @@
+"""efactl with a stack of the kubernetes platform: the head from its state, and a cluster that is gone."""
+
+import json
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efactl import commands
+from efactl.exit_codes import ExitCode
+from efactl.stack import JOB_TYPE, LOCAL_CLUSTER_TYPE, RAY_CLUSTER_READY_TYPE, Stack
+from tests.support.fake_api_server import FakeApiServer
+from workload import job
+from workload.errors import ReportedError
+from workload.head import Head
+
+SECRET = "4dabf18193072939515e22adb298388d"
+
+
+def secret(value: str) -> dict[str, str]:
+    """As `pulumi stack export --show-secrets` writes it."""
+    return {SECRET: "1b47061264138c4ac30d75fd1eb44270", "plaintext": json.dumps(value)}
+
+
+def head_in_state(**changes: Any) -> dict[str, Any]:
+    return {
+        "kind": "kubernetes",
+        "namespace": "team",
+        "cluster_name": "ray",
+        "ray_version": "2.58.0",
+        "spec_digest": "digest",
+        "nodes": 2.0,
+        "accelerators_per_node": 4.0,
+        "worker_resource": "GPU",
+        "address": "",
+        "token": secret("the token"),
+        "kubeconfig": secret("kube/config"),
+        "kube_context": "it",
+        **changes,
+    }
+
+
+class StackWith(Stack):
+    """A stack whose state and settings are given; what it would have pulumi do is in `ran`."""
+
+    def __init__(self, resources: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__("local")
+        self._resources = resources
+        self.ran: list[Sequence[str]] = []
+
+    def resources(self) -> list[Mapping[str, Any]]:
+        return list(self._resources)
+
+    def config(self, key: str) -> Any:
+        return "kubernetes" if key == "platform" else super().config(key)
+
+    def release_dead_locks(self) -> list[str]:
+        return []
+
+    def run(self, command: Sequence[str], *, aside: bool) -> int:
+        self.ran.append(command)
+        return 0
+
+
+def test_the_head_is_known_from_the_cluster_while_its_job_still_runs() -> None:
+    head = StackWith([{"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}]).head()
+    assert head == Head(
+        kind="kubernetes",
+        namespace="team",
+        cluster_name="ray",
+        ray_version="2.58.0",
+        spec_digest="digest",
+        nodes=2,
+        accelerators_per_node=4,
+        worker_resource="GPU",
+        token="the token",
+        kubeconfig="kube/config",
+        kube_context="it",
+    )
+
+
+def test_without_the_clusters_own_resource_the_jobs_head_is_taken() -> None:
+    head = StackWith([{"type": JOB_TYPE, "outputs": {"head": head_in_state(namespace="jobs")}}]).head()
+    assert head is not None
+    assert head.namespace == "jobs"
+
+
+def test_a_cluster_that_waits_for_its_deletion_is_not_the_stacks_head() -> None:
+    stack = StackWith(
+        [
+            {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state(namespace="new")}},
+            {"type": RAY_CLUSTER_READY_TYPE, "delete": True, "outputs": {"head": head_in_state(namespace="old")}},
+        ]
+    )
+    head = stack.head()
+    assert head is not None
+    assert head.namespace == "new"
+
+
+def test_a_job_of_a_local_cluster_that_is_gone_leaves_no_head() -> None:
+    gone = head_in_state(kind="local")
+    assert StackWith([{"type": JOB_TYPE, "outputs": {"head": gone}}]).head() is None
+    assert StackWith([{"type": LOCAL_CLUSTER_TYPE}]).head() is None
+
+
+def unreachable(tmp_path: Path) -> StackWith:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    api = FakeApiServer()
+    kubeconfig = api.kubeconfig(tmp_path / "kubeconfig")
+    api.close()
+    kubeconfig.write_text(kubeconfig.read_text().replace(str(api.port), str(port)))
+    head = head_in_state(kubeconfig=secret(str(kubeconfig)))
+    return StackWith([{"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head}}])
+
+
+def test_down_says_at_once_that_the_cluster_is_gone_and_touches_nothing(tmp_path: Path) -> None:
+    stack = unreachable(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(ReportedError, match=r"the API server cannot be reached") as caught:
+        commands.down(stack, as_json=False)
+    assert time.monotonic() - began < 15
+    assert "PULUMI_K8S_DELETE_UNREACHABLE=true efactl down -s local" in str(caught.value)
+    assert stack.ran == []
+
+
+def test_down_forgets_a_cluster_that_is_gone_when_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PULUMI_K8S_DELETE_UNREACHABLE", "true")
+    stack = unreachable(tmp_path)
+    assert commands.down(stack, as_json=True) == ExitCode.OK
+    assert [command[0] for command in stack.ran] == ["destroy"]
+    assert "is forgotten" in capsys.readouterr().err
+
+
+def test_down_stops_a_running_job_before_it_destroys_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(commands, "_cluster_answers", lambda *_: True)
+    monkeypatch.setattr(job, "unfinished", lambda head: [head.cluster_name])
+    monkeypatch.setattr(job, "stop", lambda head, say: order.append(f"stop in {head.namespace}"))
+    stack = StackWith([{"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
+
+    def run(command: Sequence[str], *, aside: bool) -> int:
+        order.append(command[0])
+        return 0
+
+    monkeypatch.setattr(stack, "run", run)
+    assert commands.down(stack, as_json=True) == ExitCode.OK
+    assert order == ["stop in team", "destroy"]
+
+
+def test_down_destroys_although_no_head_answers_any_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def silent(_head: Head) -> list[str]:
+        raise ReportedError("no Ray head answers at http://127.0.0.1:1: no head pod")
+
+    monkeypatch.setattr(commands, "_cluster_answers", lambda *_: True)
+    monkeypatch.setattr(job, "unfinished", silent)
+    stack = StackWith([{"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
+    assert commands.down(stack, as_json=True) == ExitCode.OK
+    assert "no job could be stopped first: no Ray head answers" in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""The API server's JSON as it is: dicts in, dicts out, without the typed models that refuse what they do not know."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workload.kubernetes_access import ANSWER_S, CONNECT_S, KubernetesAccess, explained
+
+HTTP_ERRORS = 400
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, GONE = 401, 403, 404, 410
+
+
+class KubernetesApi:
+    """One user's calls to one API server; `calls` counts them. Threads may share it.
+
+    Every method raises KubernetesError, which names what was being done.
+    """
+
+    def __init__(self, access: KubernetesAccess) -> None:
+        self._access = access
+        self._client = access.client()
+        self._counting = threading.Lock()
+        self.calls = 0
+
+    @property
+    def server(self) -> str:
+        return str(self._client.configuration.host)
+
+    def renew(self) -> None:
+        """Reads the credentials anew: a token may have been replaced since."""
+        self._client = self._access.client()
+
+    def get(self, path: str, *, doing: str, **query: str) -> dict[str, Any]:
+        with explained(doing), self._answer("GET", path, query, None, ANSWER_S) as answer:
+            found: dict[str, Any] = json.loads(answer.data)
+            return found
+
+    def create(self, path: str, body: Mapping[str, Any], *, doing: str) -> dict[str, Any]:
+        with explained(doing), self._answer("POST", path, {}, body, ANSWER_S) as answer:
+            created: dict[str, Any] = json.loads(answer.data)
+            return created
+
+    def text(self, path: str, *, doing: str, **query: str) -> str:
+        with explained(doing), self._answer("GET", path, query, None, ANSWER_S) as answer:
+            return bytes(answer.data).decode(errors="replace")
+
+    @contextlib.contextmanager
+    def stream(self, path: str, *, doing: str, silence_s: float, **query: str) -> Iterator[Any]:
+        """Yields the open response; reading it raises when nothing arrives for `silence_s`."""
+        with explained(doing), self._answer("GET", path, query, None, silence_s) as answer:
+            yield answer
+
+    @contextlib.contextmanager
+    def _answer(
+        self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None, silence_s: float
+    ) -> Iterator[Any]:
+        import urllib3
+        from kubernetes.client import ApiException
+
+        with self._counting:
+            self.calls += 1
+        client = self._client
+        _, url, headers, _, _ = client.param_serialize(
+            method, path, query_params=list(query.items()), header_params={}, auth_settings=["BearerToken"]
+        )
+        headers |= {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
+        answer = client.rest_client.pool_manager.request(
+            method,
+            url,
+            headers=headers,
+            body=None if body is None else json.dumps(body).encode(),
+            timeout=urllib3.Timeout(connect=CONNECT_S, read=silence_s),
+            retries=False,
+            preload_content=False,
+        )
+        whole = False
+        try:
+            if answer.status >= HTTP_ERRORS:
+                refusal = ApiException(status=answer.status, reason=answer.reason)
+                refusal.body = bytes(answer.data)
+                raise refusal
+            yield answer
+            whole = answer.isclosed()
+        finally:
+            # A stream left half-way must not go back to the pool: its rest would be the next call's answer.
+            answer.release_conn() if whole else answer.close()
