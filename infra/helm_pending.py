@@ -10,8 +10,11 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 from infra import helm_release
 from infra.helm_release import ReleaseRecord
 from workload.errors import ReportedError
-from workload.kubernetes_access import KubernetesAccess, KubernetesError, explained
+from workload.kubernetes_access import ANSWER_S, CONNECT_S, KubernetesAccess, KubernetesError, explained
 from workload.provider_process import finishing, reported, say
+
+_LIMITS = {"_request_timeout": (CONNECT_S, ANSWER_S)}
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class HelmPendingProvider(ResourceProvider):
@@ -36,7 +39,7 @@ class HelmPendingProvider(ResourceProvider):
         except KubernetesError:
             return DiffResult(changes=False)
         if found:
-            say(f"Helm release {news['release']} was left {found.status} by an interrupted operation")
+            say(f"{_left(news, found)}: this `up` marks it failed and goes on from there")
         return DiffResult(changes=found is not None)
 
     @reported
@@ -70,11 +73,14 @@ def _put_right(props: Mapping[str, Any], *, in_state: bool | None) -> str:
     if found is None:
         return ""
     _mark_failed(client, props, found)
-    say(
-        f"Helm release {props['release']} (namespace {props['namespace']}, revision {found.version}) was left "
-        f"{found.status} by an interrupted operation: marked failed, so that this one goes on from there"
-    )
+    say(f"{_left(props, found)}: marked failed, so that Helm goes on from there")
     return f"deployed again after revision {found.version} was interrupted"
+
+
+def _left(props: Mapping[str, Any], record: ReleaseRecord) -> str:
+    how = f"left {record.status}" if record.status in helm_release.IN_PROGRESS else "deployed, unknown to the state,"
+    where = f"namespace {props['namespace']}, revision {record.version}"
+    return f"Helm release {props['release']} ({where}) was {how} by an interrupted operation"
 
 
 def _records(client: Any, props: Mapping[str, Any]) -> list[ReleaseRecord]:
@@ -82,7 +88,7 @@ def _records(client: Any, props: Mapping[str, Any]) -> list[ReleaseRecord]:
 
     with explained(f"looking for Helm release {props['release']} in namespace {props['namespace']}"):
         secrets = kubernetes.CoreV1Api(client).list_namespaced_secret(
-            props["namespace"], label_selector=f"owner=helm,name={props['release']}"
+            props["namespace"], label_selector=f"owner=helm,name={props['release']}", **_LIMITS
         )
     return [ReleaseRecord.of(secret.metadata.name, secret.metadata.labels) for secret in secrets.items]
 
@@ -97,9 +103,9 @@ def _marked(client: Any, props: Mapping[str, Any]) -> bool:
 
     try:
         with explained(f"looking for ConfigMap {props['marker']} in namespace {props['namespace']}"):
-            kubernetes.CoreV1Api(client).read_namespaced_config_map(props["marker"], props["namespace"])
+            kubernetes.CoreV1Api(client).read_namespaced_config_map(props["marker"], props["namespace"], **_LIMITS)
     except KubernetesError as error:
-        if error.status == 404:
+        if error.status == _NOT_FOUND:
             return False
         raise
     return True
@@ -110,7 +116,7 @@ def _mark_failed(client: Any, props: Mapping[str, Any], record: ReleaseRecord) -
 
     core, namespace = kubernetes.CoreV1Api(client), props["namespace"]
     with explained(f"marking Helm release {props['release']} failed"):
-        secret = core.read_namespaced_secret(record.secret, namespace)
+        secret = core.read_namespaced_secret(record.secret, namespace, **_LIMITS)
         body = {
             # With the version that was read, a record that somebody changes meanwhile is refused, not overwritten.
             "metadata": {
@@ -120,9 +126,9 @@ def _mark_failed(client: Any, props: Mapping[str, Any], record: ReleaseRecord) -
             "data": {"release": helm_release.marked_failed(secret.data["release"])},
         }
         try:
-            core.patch_namespaced_secret(record.secret, namespace, body)
+            core.patch_namespaced_secret(record.secret, namespace, body, **_LIMITS)
         except kubernetes.ApiException as error:
-            if error.status != 409:
+            if error.status != _CONFLICT:
                 raise
             raise ReportedError(
                 f"Helm release {props['release']} in namespace {namespace} is being worked on by another process: "
@@ -139,19 +145,19 @@ def _remove(client: Any, props: Mapping[str, Any], record: ReleaseRecord) -> Non
     release, namespace = props["release"], props["namespace"]
     core = kubernetes.CoreV1Api(client)
     with explained(f"removing Helm release {release} from namespace {namespace}"):
-        secret = core.read_namespaced_secret(record.secret, namespace)
+        secret = core.read_namespaced_secret(record.secret, namespace, **_LIMITS)
         api = dynamic.DynamicClient(client)
         objects = [o for o in yaml.safe_load_all(helm_release.manifest_of(secret.data["release"])) if o]
         for manifest in reversed(objects):
             kind = api.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
             where = manifest["metadata"].get("namespace", namespace) if kind.namespaced else None
             try:
-                kind.delete(name=manifest["metadata"]["name"], namespace=where)
+                kind.delete(name=manifest["metadata"]["name"], namespace=where, **_LIMITS)
             except kubernetes.ApiException as error:
-                if error.status != 404:
+                if error.status != _NOT_FOUND:
                     raise
-        core.delete_collection_namespaced_secret(namespace, label_selector=f"owner=helm,name={release}")
-    say(f"Helm release {release} was left by an interrupted `up`: its {len(objects)} objects are removed")
+        core.delete_collection_namespaced_secret(namespace, label_selector=f"owner=helm,name={release}", **_LIMITS)
+    say(f"Helm release {release} was left by an interrupted `up`: removed, with {len(objects)} objects that it made")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The kubernetes platform: add-ons, ready nodes and a Ray cluster on a cluster that is there, handed on as a RayHead."""
+"""The kubernetes platform: add-ons, nodes and a Ray cluster on a cluster that is there, handed on as a RayHead."""
 
 import hashlib
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def cluster_identity(access: KubernetesAccess) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesRayArgs:
-    """`found` is what the cluster has of each chart's add-on, by chart name; `cluster_id` as `cluster_identity` gives it."""
+    """`found` is what the cluster has of each add-on, by chart name; `cluster_id` as `cluster_identity` gives it."""
 
     settings: KubernetesSettings
     cluster_id: str

@@ -22,7 +22,7 @@ _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _TAG, _DIGEST = r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?", r"(@sha256:[0-9a-f]{64})?"
 _IMAGE = re.compile(rf"[a-z0-9][a-z0-9._:-]*(/[a-z0-9._-]+)*{_TAG}{_DIGEST}")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#]*)?")
+_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[A-Za-z0-9!_.*'()@=+-]+)*")
 _FOLDER = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _LABEL = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

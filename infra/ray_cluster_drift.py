@@ -16,19 +16,19 @@ def drift(cluster: Object, *, image: str, workers: int, ray_version: str) -> lis
     found: list[tuple[str, object, object, Sequence[str]]] = [
         ("spec.suspend", spec.get("suspend", False), False, ("suspend",)),
         ("spec.rayVersion", spec.get("rayVersion"), ray_version, ("rayVersion",)),
-        ("the head's image", _image(spec.get("headGroupSpec", {}), HEAD_CONTAINER), image, head),
+        ("the image of the head", _image(spec.get("headGroupSpec", {}), HEAD_CONTAINER), image, head),
     ]
     group = next((one for one in spec.get("workerGroupSpecs", []) if one.get("groupName") == WORKER_GROUP), None)
     if group is None:
-        found.append((f"worker group {WORKER_GROUP}", "gone", "there", ("workerGroupSpecs",)))
+        found.append((f"worker group {WORKER_GROUP}", "missing", "present", ("workerGroupSpecs",)))
     else:
         found += [
-            (f"the workers' {field}", group.get(field), workers, ("workerGroupSpecs",))
+            (f"{field} of group {WORKER_GROUP}", group.get(field), workers, ("workerGroupSpecs",))
             for field in ("replicas", "minReplicas", "maxReplicas")
         ]
-        found.append(("the workers' image", _image(group, WORKER_CONTAINER), image, ("workerGroupSpecs",)))
+        found.append(("the image of the workers", _image(group, WORKER_CONTAINER), image, ("workerGroupSpecs",)))
     return [
-        f"{what} is {is_now}, declared is {declared}{_by_whom(cluster, path)}"
+        f"{what} is {is_now} instead of {declared}{_by_whom(cluster, path)}"
         for what, is_now, declared, path in found
         if is_now != declared
     ]

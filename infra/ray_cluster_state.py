@@ -68,7 +68,7 @@ def judge_pods(declared: DeclaredCluster, seen: SeenCluster) -> PodsReady | Wait
     cluster = seen.cluster
     if cluster is None:
         return Waiting(
-            reason=f"{declared.named} does not exist: `pulumi up --refresh` declares it again",
+            reason="there is no such RayCluster (any more): `pulumi up --refresh` declares it again",
             code="gone",
             patience=GONE_S,
         )
@@ -131,26 +131,26 @@ def described_pod(pod: Object, nodes: Mapping[str, Object]) -> dict[str, str]:
 def _cluster_trouble(declared: DeclaredCluster, cluster: Object, seen: SeenCluster) -> Waiting | Failed | None:
     metadata = cluster["metadata"]
     if metadata.get("deletionTimestamp"):
-        return Waiting(reason=f"{declared.named} is being deleted", code="leaving", patience=MISSING_S)
+        return Waiting(reason="it is being deleted", code="leaving", patience=MISSING_S)
     if metadata["uid"] != declared.uid:
         return Waiting(
-            reason=f"{declared.named} is another one than was declared (made at {metadata.get('creationTimestamp')}): "
-            "somebody made it anew; `pulumi up --refresh` takes note",
+            reason=f"it is not the one that was declared, but was made anew at {metadata.get('creationTimestamp')}: "
+            "`pulumi up --refresh` takes note",
             code="uid",
             patience=GONE_S,
         )
     differs = drift(cluster, image=declared.image, workers=declared.workers, ray_version=declared.ray_version)
     if differs:
-        return Failed(reason=f"{declared.named}: {'; '.join(differs)}; `pulumi up --refresh` puts it back")
+        return Failed(reason=f"{'; '.join(differs)}; `pulumi up --refresh` puts it back")
     observed = cluster.get("status", {}).get("observedGeneration", 0)
     if observed >= metadata.get("generation", 1):
         return None
     for event in sorted(seen.events, key=when, reverse=True):
         about = event["involvedObject"].get("uid") == metadata["uid"]
         if about and event.get("reason", "").startswith("InvalidRayCluster") and _is_current(event, cluster):
-            return Failed(reason=f"the KubeRay operator refuses {declared.named}: {event['message']}")
+            return Failed(reason=f"the KubeRay operator refuses it: {event['message']}")
     return Waiting(
-        reason=f"the KubeRay operator has not taken up {declared.named}: {_operator_state(declared, seen)}",
+        reason=f"the KubeRay operator has not taken it up: {_operator_state(declared, seen)}",
         code="operator",
         patience=OPERATOR_S,
     )
@@ -180,8 +180,17 @@ def _replica_failure(cluster: Object) -> Waiting | None:
         return None
     # Go joins the errors' texts with line ends: its own reason, then what the API server said.
     said = str(failure.get("message", "")).removeprefix(str(failure.get("reason", ""))).strip()
+    return _not_created(str(failure.get("reason")), said)
+
+
+def _not_created(reason: str, said: str) -> Waiting:
+    remedy = ""
+    if "exceeded quota" in said:
+        remedy = ": raise the namespace's ResourceQuota, or ask for less (rayHeadCpu, rayWorkerCpu, ...)"
+    elif "is forbidden" in said:
+        remedy = ": the namespace's LimitRange or its admission policy must allow such a pod"
     return Waiting(
-        reason=f"the KubeRay operator reports {failure.get('reason')}: {said}", code="creation", patience=CREATION_S
+        reason=f"the KubeRay operator reports {reason}: {said}{remedy}", code="creation", patience=CREATION_S
     )
 
 
@@ -194,11 +203,7 @@ def _miscounted(declared: DeclaredCluster, seen: SeenCluster, cluster: Object, h
         if not missing or not _is_current(event, cluster):
             continue
         if about.get("uid") == cluster["metadata"]["uid"] and event.get("reason", "").startswith("FailedToCreate"):
-            return Waiting(
-                reason=f"the KubeRay operator: {event['reason']}: {event['message']}",
-                code="creation",
-                patience=CREATION_S,
-            )
+            return _not_created(event["reason"], event["message"])
         own = about.get("kind") == "Pod" and about.get("name", "").startswith(f"{declared.name}-")
         if own and about.get("uid") not in gone and event.get("reason") in ("UnexpectedAdmissionError", "Evicted"):
             return refused_by_node(f"pod {about['name']}", event["reason"], event["message"])
@@ -215,12 +220,10 @@ def _miscounted(declared: DeclaredCluster, seen: SeenCluster, cluster: Object, h
 
 
 def _first(troubles: Sequence[Waiting | Failed]) -> Waiting | Failed | None:
-    """What is final, then what is final soonest: a worker waits for its head for as long as that takes."""
+    """What is final, else what cannot last, else the first; the head's come first, since its workers follow from it."""
 
-    def order(trouble: Waiting | Failed) -> tuple[int, float]:
-        if isinstance(trouble, Failed):
-            return (0, 0.0)
-        return (1, trouble.patience) if trouble.patience is not None else (2, 0.0)
+    def order(trouble: Waiting | Failed) -> int:
+        return 0 if isinstance(trouble, Failed) else 1 if trouble.patience is not None else 2
 
     return min(troubles, key=order, default=None)
 

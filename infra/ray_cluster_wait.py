@@ -22,10 +22,10 @@ from infra.wait_loop import until
 from infra.waiting import Failed, Waiting
 from workload.errors import ReportedError
 from workload.head import Endpoint, Head, reach
-from workload.job_spec import digest_of
 from workload.kubernetes_access import KubernetesAccess, KubernetesError
 from workload.kubernetes_api import FORBIDDEN, NOT_FOUND, KubernetesApi
 from workload.kubernetes_watch import Watching
+from workload.provider_process import differing
 
 DECIDING = ("cluster_uid", "image", "workers", "accelerators")
 DECIDING_OF_HEAD = ("namespace", "cluster_name", "ray_version", "spec_digest", "worker_resource")
@@ -72,9 +72,9 @@ def await_cluster(props: Mapping[str, Any], *, say: Callable[[str], None], inter
 
 def changes(olds: Mapping[str, Any], news: Mapping[str, Any]) -> Changes:
     """What a preview can know: a changed declaration, or a cluster that is not as it was left. Two calls."""
-    if any(digest_of(olds.get(key)) != digest_of(news.get(key)) for key in DECIDING):
+    if differing(olds, news, DECIDING):
         return Changes(changed=True)
-    if any(digest_of(olds["head"].get(key)) != digest_of(news["head"].get(key)) for key in DECIDING_OF_HEAD):
+    if not isinstance(news["head"], Mapping) or differing(olds["head"], news["head"], DECIDING_OF_HEAD):
         return Changes(changed=True)
     head = Head.from_inputs(news["head"])
     declared = _declared(news, head)
@@ -189,7 +189,7 @@ class _Nodes:
 
 
 class _Ray:
-    """The head's answers, over one tunnel that is made when it is first asked and again after it failed."""
+    """The head's answers, over one tunnel that is made when it is first asked."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
@@ -212,11 +212,19 @@ class _Ray:
             nodes = self._get("/api/v0/nodes?limit=10000")
         except _RefusedError as error:
             return RayView(error=str(error), status=error.status)
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, ReportedError) as error:
-            self._tunnel.close()
-            self._endpoint = None
-            return RayView(error=str(error) or type(error).__name__)
+        except KubernetesError as error:
+            return RayView(error=str(error), hopeless=True)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            return self._unanswered(error)
         return RayView(version=version["ray_version"], nodes=nodes["data"]["result"]["result"])
+
+    def _unanswered(self, error: Exception) -> RayView:
+        """The tunnel stays: it tries again by itself, and knows better than its user what is wrong."""
+        try:
+            why = self._endpoint.why_unreachable() if self._endpoint else ""
+        except KubernetesError as final:
+            return RayView(error=str(final), hopeless=True)
+        return RayView(error=why or str(error) or type(error).__name__)
 
     def _get(self, path: str) -> Any:
         import urllib3

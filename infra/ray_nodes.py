@@ -15,13 +15,14 @@ UNAUTHORIZED = (401, 403)
 class RayView:
     """What the head says: its version, and every node that Ray knows (/api/v0/nodes), dead ones too.
 
-    `error` says why it could not be asked, `status` is an HTTP refusal's.
+    `error` says why it could not be asked, `status` is an HTTP refusal's; `hopeless`: nor will it ever.
     """
 
     version: str = ""
     nodes: Sequence[Object] = ()
     error: str = ""
     status: int = 0
+    hopeless: bool = False
 
 
 def judge_ray(
@@ -34,6 +35,8 @@ def judge_ray(
             code="token",
             patience=REFUSED_S,
         )
+    if ray.hopeless:
+        return Failed(reason=ray.error)
     if ray.error:
         return Waiting(reason=f"all pods are Ready, the head does not answer yet: {ray.error}", code="dashboard")
     if ray.version != declared.ray_version:

@@ -14,8 +14,8 @@ PULL_S = 25.0
 # A registry that is busy, or a network that is not up yet, is worth more than one retry.
 PASSING_PULL = ("toomanyrequests", "429", "QPS exceeded", "timeout", "connection re", "handshake", "503", "502", "EOF")
 PASSING_PULL_S = 240.0
-# From the first end of a container: time for the kubelet's two first restarts.
-RESTART_S, CRASH_LOOP_S, OUT_OF_MEMORY_S = 75.0, 25.0, 20.0
+# From the first end of a container: time for the kubelet's first two restarts, 10 s and 20 s apart.
+CRASH_LOOP_S = 25.0
 CONFIG_S, MOUNT_S, SLOW_MOUNT_S, ADMISSION_S = 30.0, 45.0, 240.0, 45.0
 GCS_S = 240.0
 WAIT_FOR_GCS = "wait-gcs-ready"
@@ -126,23 +126,22 @@ def _container_trouble(pod: Object, where: str, container: Object, head_ready: b
 
 
 def _crash(pod: Object, where: str, container: Object, ended: Object) -> Waiting:
+    """Running again, it may come right; ending again, it will not."""
+    state = container.get("state", {})
     reason = ended.get("reason", "Error")
-    limit = _memory_limit(pod, container["name"])
-    if reason == "OOMKilled":
-        patience, hint = OUT_OF_MEMORY_S, f"; it needs more than its limit of {limit} memory"
-    else:
-        looping = container.get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff"
-        patience, hint = (CRASH_LOOP_S if looping else RESTART_S), ""
+    cause = f"exit code {ended.get('exitCode')} ({reason})"
+    restarts = container.get("restartCount", 0)
+    did = f"runs again, for the {restarts}. time, after {cause}" if state.get("running") else f"ended with {cause}"
+    hint = f"; its memory limit is {_memory_limit(pod, container['name'])}" if reason == "OOMKilled" else ""
     return Waiting(
-        reason=f"{where}: container {container['name']} ended with exit code {ended.get('exitCode')} ({reason}) after "
-        f"{container.get('restartCount', 0)} restarts{hint}",
+        reason=f"{where}: container {container['name']} {did}{hint}",
         code=f"crash:{pod['metadata']['name']}",
-        patience=patience,
+        patience=None if state.get("running") else CRASH_LOOP_S,
         log=LogOf(
             namespace=pod["metadata"]["namespace"],
             pod=pod["metadata"]["name"],
             container=container["name"],
-            previous="terminated" not in container.get("state", {}),
+            previous="terminated" not in state,
         ),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
-from workload.provider_process import interrupt, reported, say
+from workload.provider_process import differing, interrupt, reported, say
 
 DECIDING = (
     "cluster_id",
@@ -34,9 +34,7 @@ class GpuNodesReadyProvider(ResourceProvider):
 
     @reported
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        from workload.job_spec import digest_of
-
-        return DiffResult(changes=any(digest_of(olds.get(key)) != digest_of(news.get(key)) for key in DECIDING))
+        return DiffResult(changes=bool(differing(olds, news, DECIDING)))
 
     @reported
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:

@@ -23,6 +23,7 @@ PROJECT = "ray-train-efa"
 PLATFORMS = ("local", "kubernetes", "eks")
 PLATFORMS_HERE = ("local", "kubernetes")
 DATASETS = ("pydoc", "random")
+BACKENDS = ("auto", "nccl", "gloo")
 
 SECRETS = ("jobSecretEnv", "hfToken")
 # The job sets these itself: evidence depends on them.
@@ -69,6 +70,7 @@ class TrainSettings:
     num_workers: int
     max_failures: int
     kill_at_step: int
+    backend: str
 
     def arguments(self) -> dict[str, Any]:
         """As RayTrainJob takes them; 0 and empty mean 'not asked for' where the program has no such value."""
@@ -160,6 +162,7 @@ def _train(read: ConfigReader) -> TrainSettings:
         num_workers=read.integer("trainNumWorkers", at_least=0),
         max_failures=read.integer("trainMaxFailures", at_least=0),
         kill_at_step=read.integer("trainKillAtStep", at_least=0),
+        backend=read.one_of("trainBackend", BACKENDS),
     )
 
 

@@ -14,7 +14,7 @@ from workload.kubernetes_watch import Watching
 T = TypeVar("T")
 
 SILENCE_S, REFUSED_S = 60.0, 10.0
-LOOK_S = 1.0
+LOOK_S, REPEAT_S = 1.0, 20.0
 LOG_LINES = 10
 
 
@@ -34,7 +34,7 @@ def until(
     """
     started = time.monotonic()
     patience = Patience()
-    said = ""
+    said, said_at = Waiting(reason="", code=""), started
     while True:
         verdict = _verdict(look, watching)
         if not isinstance(verdict, Waiting | Failed):
@@ -51,9 +51,10 @@ def until(
                 f"{what}: not within {seconds:g} s: {verdict.reason}{_log_end(verdict.log, watching)}; "
                 "raise kubeReadySeconds if it only needs longer"
             )
-        if verdict.reason != said:
+        # The same cause in other words (a retry's pod has another name) is not news each time.
+        if verdict.code != said.code or (verdict.reason != said.reason and now - said_at >= REPEAT_S):
             say(f"{what}: {verdict.reason}")
-            said = verdict.reason
+            said, said_at = verdict, now
         _pause(watching, interrupt)
 
 

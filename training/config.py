@@ -13,6 +13,7 @@ from training.storage import is_location
 LOCATION = "must be an absolute path that every node sees, or s3://bucket/prefix"
 TINY_QWEN2 = "tiny-qwen2"
 DATASETS = ("pydoc", "random")
+BACKENDS = ("auto", "nccl", "gloo")
 GPU = "GPU"
 
 
@@ -35,6 +36,8 @@ class TrainConfig:
     """Steps between evaluations besides the first and the last; 0 for just those two."""
     num_workers: int
     """Ranks; 0 takes all that the cluster has."""
+    backend: str
+    """auto (NCCL between GPUs, gloo between CPUs), nccl, or gloo: ranks on CPU, also where they hold GPUs."""
     worker_resource: str
     """GPU, or the name of a custom Ray resource of which a rank takes one and runs on CPU."""
     storage_path: str
@@ -46,6 +49,13 @@ class TrainConfig:
     """The step at whose start one rank kills its own process, in the first attempt only; 0 for never."""
     resume_from: str | None
     pip: tuple[str, ...]
+
+    @property
+    def process_group(self) -> str:
+        """The backend's own name. A rank that holds a GPU never falls back to gloo by itself."""
+        if self.backend != "auto":
+            return self.backend
+        return "nccl" if self.worker_resource == GPU else "gloo"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"pip": list(self.pip)}
@@ -70,6 +80,7 @@ def parse_arguments(argv: Sequence[str]) -> TrainConfig:
     parser.add_argument("--eval_batches", type=int, default=4)
     parser.add_argument("--eval_every", type=int, default=0)
     parser.add_argument("--num_workers", type=int, default=0)
+    parser.add_argument("--backend", default="auto", choices=BACKENDS)
     parser.add_argument("--worker_resource", default=GPU)
     parser.add_argument("--storage_path", required=True)
     parser.add_argument("--run_id", required=True)

@@ -140,7 +140,7 @@ def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) ->
     importing = time.time()
     import ray
     from ray.train import FailureConfig, RunConfig, ScalingConfig
-    from ray.train.torch import TorchTrainer
+    from ray.train.torch import TorchConfig, TorchTrainer
 
     report.timings["driver_import_s"] += time.time() - importing
     scaling = ScalingConfig(num_workers=report.world_size, use_gpu=True)
@@ -156,6 +156,7 @@ def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) ->
     TorchTrainer(
         train_func,
         train_loop_config=loop,
+        torch_config=TorchConfig(backend=config.process_group),
         scaling_config=scaling,
         run_config=RunConfig(
             name=RUN_NAME,

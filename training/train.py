@@ -51,7 +51,7 @@ def train_func(loop: TrainLoop) -> None:
     gc.freeze()  # a million objects of the imports, which live as long as the process does
     config = loop.config
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    device: torch.device = get_device()
+    device: torch.device = get_device() if config.process_group == "nccl" else torch.device("cpu")
     if device.type == "cpu":
         torch.set_num_threads(threads_per_rank(ray.train.get_context().get_local_world_size()))
 

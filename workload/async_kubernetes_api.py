@@ -108,7 +108,7 @@ class AsyncKubernetesApi:
             async with asyncio.timeout(ANSWER_S):
                 return await call(renewed)
         except TimeoutError:
-            raise KubernetesError(f"the API server {tried.url} does not answer within {ANSWER_S:.0f} s") from None
+            raise KubernetesError(f"the API server {tried.url} does not answer") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = str(error) or type(error).__name__
             raise KubernetesError(f"the API server {tried.url} cannot be reached: {reason[:300]}") from None

@@ -86,6 +86,7 @@ class PortForward:
             self._loop.run_until_complete(self._listen())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
+            self._listener.close()
             # Unlike asyncio.run, this does not wait for a name look-up or a credential plugin that hangs.
             self._loop.close()
 

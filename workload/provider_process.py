@@ -11,10 +11,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 from workload.errors import ReportedError
+from workload.job_spec import digest_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,6 +58,21 @@ def finishing() -> Iterator[None]:
     """Work that must come to its end, its undoing included, before this process follows a killed engine."""
     with _finishing:
         yield
+
+
+def differing(olds: Mapping[str, Any], news: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
+    """Which of `keys` have another value, or one that is not known yet, as the engine hands both to a `diff`."""
+    return [key for key in keys if not _known(news.get(key)) or digest_of(olds.get(key)) != digest_of(news.get(key))]
+
+
+def _known(value: Any) -> bool:
+    from pulumi.output import Unknown
+
+    if isinstance(value, Mapping):
+        return all(_known(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return all(_known(item) for item in value)
+    return not isinstance(value, Unknown)
 
 
 def engine_alive() -> bool:

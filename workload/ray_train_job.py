@@ -9,8 +9,8 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from workload.head import Head
-from workload.job_spec import JobSpec, digest_of, file_digests
-from workload.provider_process import interrupt, reported, say
+from workload.job_spec import JobSpec, file_digests
+from workload.provider_process import differing, interrupt, reported, say
 
 IDENTITY = (
     "training_digest",
@@ -60,14 +60,15 @@ class RayTrainJobProvider(ResourceProvider):
             "tokens_per_second": record["throughput"]["tokensPerSecond"],
             "eval_loss_before": record["evaluation"]["lossBefore"],
             "eval_loss_after": record["evaluation"]["lossAfter"],
-            "checkpoint": record["checkpoint"],
+            # A None would be unknown to the next preview.
+            "checkpoint": record["checkpoint"] or "",
             "record": str(record_path),
         }
         return CreateResult(id_=outcome.submission_id, outs=outs)
 
     @reported
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        changed = [key for key in IDENTITY if digest_of(olds.get(key)) != digest_of(news.get(key))]
+        changed = differing(olds, news, IDENTITY)
         return DiffResult(changes=bool(changed), replaces=changed)
 
     @reported

@@ -30,6 +30,7 @@ SETTINGS: dict[str, Any] = {
     "storageSize": "1Gi",
     "kubeReadySeconds": 240,
     "jobDeadlineSeconds": 300,
+    "jobEnv": {"QUICK_PER_NODE": "1"},
 }
 
 

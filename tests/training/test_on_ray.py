@@ -97,26 +97,31 @@ def test_a_run_that_loses_a_rank_goes_on_from_its_checkpoint_with_the_same_losse
     assert killed.record["eval"] == undisturbed.record["eval"]
 
 
-def test_a_run_in_a_bucket_goes_on_from_its_checkpoint_there(
-    cluster: LocalCluster, s3: S3Server, tmp_path: Path
+@pytest.mark.parametrize("loses_a_rank", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_a_run_in_a_bucket_ends_with_all_of_it_there(
+    cluster: LocalCluster, s3: S3Server, tmp_path: Path, loses_a_rank: bool
 ) -> None:
     location = f"s3://{BUCKET}/on-ray"
+    arguments = f"--storage_path {location} --steps 4 --checkpoint_every 2 --num_workers 2"
+    if loses_a_rank:
+        arguments += " --kill_at_step 3 --max_failures 1"
     finished = submit(
         cluster,
         tmp_path,
-        f"--storage_path {location} --steps 4 --checkpoint_every 2 --num_workers 2 --kill_at_step 3 "
-        "--max_failures 1".split(),
+        arguments.split(),
         env={"AWS_ENDPOINT_URL": s3.url, "AWS_REGION": "us-east-1"},
         secrets={"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"},
     )
     assert finished.status == "SUCCEEDED", "\n".join(finished.lines[-40:])
     attempts = finished.record["attempts"]
-    assert [(attempt["attempt"], attempt["resumed_from_step"]) for attempt in attempts] == [(1, 0), (2, 2)]
-    assert [len(attempt["ranks"]) for attempt in attempts] == [2, 2]
-    run = f"{location}/{tmp_path.name}/ray-train-fsdp-llm"
-    assert finished.record["checkpoint"] == {"path": f"{run}/checkpoints/step-000004", "step": 4}
+    expected = [(1, 0), (2, 2)] if loses_a_rank else [(1, 0)]
+    assert [(attempt["attempt"], attempt["resumed_from_step"]) for attempt in attempts] == expected
+    assert {len(attempt["ranks"]) for attempt in attempts} == {2}
+    run = f"on-ray/{tmp_path.name}/ray-train-fsdp-llm"
+    checkpoint = f"{run}/checkpoints/step-000004"
+    assert finished.record["checkpoint"] == {"path": f"s3://{BUCKET}/{checkpoint}", "step": 4}
     assert [step for step, _ in finished.record["losses"]] == [1, 2, 3, 4]
-    assert f"on-ray/{tmp_path.name}/ray-train-fsdp-llm/checkpoints/step-000004/COMPLETE.json" in s3.keys("on-ray/")
+    assert {f"{checkpoint}/COMPLETE.json", f"{run}/result.json"} <= set(s3.keys(run))
 
 
 def test_a_second_run_starts_at_its_own_beginning(undisturbed: Finished, killed: Finished) -> None:

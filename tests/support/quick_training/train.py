@@ -1,8 +1,8 @@
 """A job for tests of what surrounds training: it speaks training/train.py's protocol and imports neither torch nor ray.
 
 Its environment steers it: QUICK_SECONDS of steps, QUICK_HOLD (a file for which it waits after step 2), QUICK_END (ok,
-fail, silent, hang), QUICK_RANKS that it reports, QUICK_SHOW (names of variables whose SHA-256 it prints, or with a
-leading '=' the value itself).
+fail, silent, hang), QUICK_RANKS that it reports, QUICK_PER_NODE of them on a node, QUICK_SHOW (names of variables whose
+SHA-256 it prints, or with a leading '=' the value itself).
 """
 
 import argparse
@@ -55,13 +55,14 @@ def main() -> int:
 
 def report(arguments: argparse.Namespace) -> dict[str, object]:
     world_size = int(os.environ.get("QUICK_RANKS", arguments.num_workers))
+    per_node = int(os.environ.get("QUICK_PER_NODE", "2"))
     ranks = [
         {
             "rank": rank,
-            "local_rank": rank % 2,
-            "node_rank": rank // 2,
-            "node_id": f"node-{rank // 2}",
-            "hostname": f"host-{rank // 2}",
+            "local_rank": rank % per_node,
+            "node_rank": rank // per_node,
+            "node_id": f"node-{rank // per_node}",
+            "hostname": f"host-{rank // per_node}",
             "pid": os.getpid(),
             "backend": "gloo",
             "device": "cpu",

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -55,7 +54,8 @@ type container struct {
 type instance struct {
 	id        string
 	inside    // how to run more commands next to it
-	process   *exec.Cmd
+	process   *os.Process
+	state     *os.ProcessState
 	log       *logFile
 	dir       string
 	started   time.Time
@@ -335,8 +335,8 @@ func (i *instance) begin(box *sandbox, spec containerSpec) error {
 	}
 	stdout.Close()
 	if err == nil {
-		if i.pidfd, err = openProcess(i.process.Process.Pid); err != nil {
-			i.process.Process.Kill()
+		if i.pidfd, err = openProcess(i.process.Pid); err != nil {
+			i.process.Kill()
 			i.process.Wait()
 		}
 	}
@@ -347,7 +347,7 @@ func (i *instance) begin(box *sandbox, spec containerSpec) error {
 	}
 	i.started = time.Now()
 	go func() {
-		i.process.Wait()
+		i.state, _ = i.process.Wait()
 		i.log.finish()
 		close(i.done)
 		os.Chmod(i.log.path, 0o644) // wakes those who follow the log
@@ -391,7 +391,7 @@ func (c *container) attend(ctx context.Context, run *instance, rule imageRule) i
 		c.stop(run, c.pod.graceLeft())
 	}
 	stopProbes()
-	exit, signal := exitOf(run.process.ProcessState)
+	exit, signal := exitOf(run.state)
 	reason := "Completed"
 	if exit != 0 {
 		reason = "Error"
@@ -438,13 +438,13 @@ func (c *container) stop(run *instance, grace time.Duration) {
 			c.event(v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed: %v", err)
 		}
 	}
-	run.process.Process.Signal(syscall.SIGTERM)
+	run.process.Signal(syscall.SIGTERM)
 	select {
 	case <-run.done:
 		return
 	case <-ctx.Done():
 	}
-	run.process.Process.Kill()
+	run.process.Kill()
 	<-run.done
 }
 

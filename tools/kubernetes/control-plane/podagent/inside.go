@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,10 +21,12 @@ import (
 // The agent's own program sets up namespaces from within, under these command names.
 const (
 	sandboxCommand   = "sandbox-init"
+	containerStart   = "container-start"
 	containerCommand = "container-init"
 )
 
-// File descriptors of both commands: the specification comes in on one, an error goes out on the other.
+// File descriptors of these commands: the specification comes in on one; on the other go out, from a container, its
+// process id as the agent sees it on the first line, and then, where it failed, why.
 const (
 	specFD  = 3
 	errorFD = 4
@@ -100,15 +103,33 @@ func sandboxInit() {
 	report(err)
 }
 
+// startContainer starts containerInit in new process and mount namespaces below the sandbox's: only a process that
+// was born in the sandbox may do so. The new process becomes the agent's child, beside this one, which ends.
+func startContainer() {
+	command := exec.Command("/proc/self/exe", containerCommand)
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	report := os.NewFile(errorFD, "report")
+	command.ExtraFiles = []*os.File{os.NewFile(specFD, "specification"), report}
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_PARENT}
+	if err := command.Start(); err != nil {
+		fmt.Fprintf(report, "0\n%v", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
 // containerInit makes a container's file system and becomes its command.
 func containerInit() {
 	var spec containerSpec
 	report := begin(&spec)
+	// /proc is still the machine's, which numbers processes as the agent does.
+	pid, err := os.Readlink("/proc/self")
+	if err != nil {
+		report(err)
+	}
+	fmt.Fprintln(os.NewFile(errorFD, "report"), pid)
 	report(func() error {
 		if err := spec.makeRoot(); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(spec.Dir, 0o755); err != nil {
 			return err
 		}
 		if err := os.Chdir(spec.Dir); err != nil {
@@ -131,7 +152,7 @@ func begin(spec any) func(error) {
 	unix.CloseOnExec(specFD)
 	unix.CloseOnExec(errorFD)
 	report := func(err error) {
-		fmt.Fprint(os.NewFile(errorFD, "errors"), err)
+		fmt.Fprint(os.NewFile(errorFD, "report"), err)
 		os.Exit(1)
 	}
 	if err := json.NewDecoder(os.NewFile(specFD, "specification")).Decode(spec); err != nil {
@@ -198,6 +219,9 @@ func (spec *containerSpec) makeRoot() error {
 		if err := each.attach(); err != nil {
 			return err
 		}
+	}
+	if err := os.MkdirAll(spec.Dir, 0o755); err != nil {
+		return err
 	}
 	if spec.ReadOnlyRoot {
 		for _, dir := range []string{"/", "/tmp"} {

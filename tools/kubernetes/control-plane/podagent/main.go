@@ -41,6 +41,8 @@ func main() {
 		switch os.Args[1] {
 		case sandboxCommand:
 			sandboxInit()
+		case containerStart:
+			startContainer()
 		case containerCommand:
 			containerInit()
 		}

@@ -116,7 +116,7 @@ func (p *podRunner) resume(status v1.PodStatus) {
 		}
 		c.status.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod agent started again",
-			StartedAt: old.State.Running.StartedAt, FinishedAt: p.started, ContainerID: old.ContainerID,
+			StartedAt: old.State.Running.StartedAt, FinishedAt: metav1.Now().Rfc3339Copy(), ContainerID: old.ContainerID,
 		}}
 		if p.pod.Spec.RestartPolicy == v1.RestartPolicyNever {
 			p.failure = &failure{"", "containers were lost with the pod agent"}
@@ -228,11 +228,14 @@ func (p *podRunner) trySetUp() error {
 	return nil
 }
 
+// watchSandbox fails the pod when its first process is ended by somebody else.
 func (p *podRunner) watchSandbox(box *sandbox) {
-	select {
-	case <-box.done:
+	<-box.done
+	p.mu.Lock()
+	expected := p.sandbox != box
+	p.mu.Unlock()
+	if !expected {
 		p.fail("SandboxEnded", "the pod's first process was ended")
-	case <-p.torn:
 	}
 }
 
@@ -374,7 +377,8 @@ func (p *podRunner) removeObject() {
 	options := metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &p.uid}}
 	pod := p.latest()
 	for try := 0; p.absent.Err() == nil; try++ {
-		err := p.agent.client.CoreV1().Pods(pod.Namespace).Delete(p.absent, pod.Name, options)
+		// Not p.absent: the watch may tell of the end before the answer does.
+		err := p.agent.client.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, options)
 		if err == nil || isGone(err) {
 			return
 		}
@@ -508,7 +512,7 @@ func (p *podRunner) writeState() {
 	}
 	for _, c := range p.containers() {
 		if c.current != nil && c.current.process != nil && !c.current.ended() {
-			state.Containers[c.spec.Name] = c.current.process.Process.Pid
+			state.Containers[c.spec.Name] = c.current.process.Pid
 		}
 	}
 	text, err := json.MarshalIndent(state, "", "  ")

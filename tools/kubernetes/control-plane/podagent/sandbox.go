@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -41,8 +42,16 @@ func newSandbox(n *network, api string, spec sandboxSpec) (*sandbox, error) {
 		Setsid:     true,
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWPID | unix.CLONE_NEWNET,
 	}
-	if err := startInside(command, spec); err != nil {
+	complaint, err := startInside(command, spec)
+	if err == nil && complaint != "" {
+		err = errors.New(complaint)
+	}
+	if err != nil {
 		writer.Close()
+		if command.Process != nil {
+			command.Process.Kill()
+			command.Wait()
+		}
 		return nil, err
 	}
 	s := &sandbox{process: command.Process, pipe: writer, done: make(chan struct{}), network: n}
@@ -82,12 +91,33 @@ func (s *sandbox) remove() {
 }
 
 // startContainer starts a container's first process inside the sandbox, in process and mount namespaces of its own.
-func (s *sandbox) startContainer(spec containerSpec, stdin, stdout, stderr *os.File) (*exec.Cmd, error) {
-	command := exec.Command("/proc/self/exe", containerCommand)
+func (s *sandbox) startContainer(spec containerSpec, stdin, stdout, stderr *os.File) (*os.Process, error) {
+	command := exec.Command("/proc/self/exe", containerStart)
 	command.Stdin, command.Stdout, command.Stderr = stdin, stdout, stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID}
-	err := enter(s.pidfd, func() error { return startInside(command, spec) })
-	return command, err
+	var report string
+	err := enter(s.pidfd, func() (err error) {
+		report, err = startInside(command, spec)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	command.Wait()
+	first, complaint, _ := strings.Cut(report, "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return nil, fmt.Errorf("starting a container: %q", report)
+	}
+	if pid == 0 {
+		return nil, errors.New(complaint)
+	}
+	process, err := os.FindProcess(pid)
+	if err == nil && complaint != "" {
+		process.Kill()
+		process.Wait()
+		err = errors.New(complaint)
+	}
+	return process, err
 }
 
 // enter runs work on a thread inside all namespaces of a process.
@@ -118,43 +148,37 @@ func openProcess(pid int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), fmt.Sprintf("pidfd of %d", pid)), nil
 }
 
-// startInside starts one of the agent's inner commands and waits until it has become what it should, or failed.
-func startInside(command *exec.Cmd, spec any) error {
+// startInside starts one of the agent's inner commands and returns what it reports until it has become what it
+// should, or failed.
+func startInside(command *exec.Cmd, spec any) (string, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return err
+		return "", err
 	}
 	specReader, specWriter, err := os.Pipe()
 	if err != nil {
-		return err
+		return "", err
 	}
-	errorReader, errorWriter, err := os.Pipe()
+	defer specWriter.Close()
+	reportReader, reportWriter, err := os.Pipe()
 	if err != nil {
 		specReader.Close()
-		specWriter.Close()
-		return err
+		return "", err
 	}
-	defer errorReader.Close()
-	command.ExtraFiles = []*os.File{specReader, errorWriter}
+	defer reportReader.Close()
+	command.ExtraFiles = []*os.File{specReader, reportWriter}
 	err = command.Start()
 	specReader.Close()
-	errorWriter.Close()
+	reportWriter.Close()
 	if err != nil {
-		specWriter.Close()
-		return err
+		return "", err
 	}
-	_, writeErr := specWriter.Write(text)
+	if _, err := specWriter.Write(text); err != nil {
+		return "", err
+	}
 	specWriter.Close()
-	complaint, readErr := io.ReadAll(errorReader)
-	if err := errors.Join(writeErr, readErr); err != nil || len(complaint) > 0 {
-		command.Process.Kill()
-		command.Wait()
-		if len(complaint) > 0 {
-			err = errors.New(strings.TrimSpace(string(complaint)))
-		}
-		return err
-	}
-	return nil
+	report, err := io.ReadAll(reportReader)
+	return string(report), err
 }
 
 // inside is a command that runs in a container next to its own process.

@@ -208,7 +208,7 @@ func (b *volumeBuilder) files(ctx context.Context, source v1.Volume) (map[string
 func (b *volumeBuilder) secret(ctx context.Context, files map[string]content, name string, items []v1.KeyToPath, mode *int32, optional *bool) error {
 	secret, err := b.agent.client.CoreV1().Secrets(b.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return forgive(err, optional)
+		return forgive(shortNotFound(err, "secret", name), optional)
 	}
 	return choose(files, secret.Data, items, mode, optional, fmt.Sprintf("secret %q", name))
 }
@@ -216,7 +216,7 @@ func (b *volumeBuilder) secret(ctx context.Context, files map[string]content, na
 func (b *volumeBuilder) configMap(ctx context.Context, files map[string]content, name string, items []v1.KeyToPath, mode *int32, optional *bool) error {
 	config, err := b.agent.client.CoreV1().ConfigMaps(b.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return forgive(err, optional)
+		return forgive(shortNotFound(err, "configmap", name), optional)
 	}
 	data := maps.Clone(config.BinaryData)
 	if data == nil {
