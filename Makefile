@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up preview down lint format test test-all test-full lock bench clean
+.PHONY: help setup up preview down lint format test test-all test-full bed lock bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,10 +34,14 @@ format: setup ## rewrite the Python files as the formatter wants them
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-test: lint ## lint, then every test but the slow ones
-	@$(BIN)/python -m pytest -m "not full"
+test: lint ## lint, then every test that needs no more than this machine's Python, but for the slow ones
+	@$(BIN)/python -m pytest -m "not full and not cluster"
 
-test-all: test ## in this version the same as test; the Kubernetes test bed will join here
+test-all: test ## test, then the Kubernetes test bed: the whole path through a real control plane
+	@$(BIN)/python -m pytest -m "cluster and not full"
+
+bed: setup ## run a Kubernetes test bed in the foreground, for trying things by hand
+	@$(BIN)/python -m tools.bed up
 
 test-full: lint ## lint, then every test, the fault matrices and long runs included
 	@$(BIN)/python -m pytest

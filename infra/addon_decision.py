@@ -50,8 +50,8 @@ def decide(*, setting: str, mode: str, needed: str, found: Found | None, release
             raise BadInputError(f"{setting} is existing, but the cluster has none for {needed}: set auto or install")
         if ours:
             raise BadInputError(
-                f"{setting} is existing, but what the cluster has is this stack's own Helm release {release}, which would "
-                "be removed: leave it at auto, or install one apart from this stack first"
+                f"{setting} is existing, but what the cluster has is this stack's own Helm release {release}, which "
+                "would be removed: leave it at auto, or install one apart from this stack first"
             )
         return Decision(install=False, reason=f"{setting} is existing")
     if mode == "install":
@@ -61,4 +61,4 @@ def decide(*, setting: str, mode: str, needed: str, found: Found | None, release
     if found.present and not ours:
         whose = f"Helm release {found.release}" if found.release else "not made by Helm"
         return Decision(install=False, reason=f"the cluster has one ({whose})")
-    return Decision(install=True, reason=f"the cluster has none for {needed}" if not ours else "this stack installed it")
+    return Decision(install=True, reason="this stack installed it" if ours else f"the cluster has none for {needed}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.bed import Bed, programs, start_bed, why_not
+from tools.bed import Bed, gpu_nodes, programs, start_bed, system_node, why_not
 
 HERE = Path(__file__).parent
 _skipped = pytest.StashKey[int]()
@@ -44,8 +44,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A bed with the KubeRay operator, one system node and two GPU nodes whose devices are published."""
-    with start_bed(tmp_path_factory.mktemp("bed")) as started:
+    """A bed with the KubeRay operator, one system node and four GPU nodes (room for two stacks), devices published."""
+    with start_bed(tmp_path_factory.mktemp("bed"), nodes=[system_node(), *gpu_nodes(4)]) as started:
         yield started
 
 
