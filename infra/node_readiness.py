@@ -238,7 +238,7 @@ def _pod_trouble(pod: Object, missing: str, code: str) -> Waiting:
                 patience=RESTART_S,
                 log=replace(log, previous=not status.get("state", {}).get("terminated")),
             )
-        if status.get("state", {}).get("running"):
+        if "running" in status.get("state", {}):
             return Waiting(
                 reason=f"{who} runs and has registered none; {NO_DRIVER_HINT}",
                 code=f"{code}:unregistered",

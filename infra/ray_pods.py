@@ -52,7 +52,7 @@ def pod_trouble(
         if found := _container_trouble(pod, where, container, head_ready):
             return found
     warning = _last_warning(pod, events)
-    started = [container for container in containers if container.get("state", {}).get("running")]
+    started = [container for container in containers if "running" in container.get("state", {})]
     if not started:
         return _not_started(where, name, warning)
     said = f": {warning['message']}" if warning and warning.get("reason") == "Unhealthy" else ""
@@ -112,7 +112,7 @@ def _container_trouble(pod: Object, where: str, container: Object, head_ready: b
     ended = state.get("terminated") or container.get("lastState", {}).get("terminated")
     if ended and not container.get("ready") and not (state.get("terminated") and ended.get("exitCode") == 0):
         return _crash(pod, where, container, ended)
-    if container["name"] == WAIT_FOR_GCS and state.get("running"):
+    if container["name"] == WAIT_FOR_GCS and "running" in state:
         said = "waits for the head's GCS"
         if not head_ready:
             return Waiting(reason=f"{where} {said}", code="gcs")
@@ -131,12 +131,13 @@ def _crash(pod: Object, where: str, container: Object, ended: Object) -> Waiting
     reason = ended.get("reason", "Error")
     cause = f"exit code {ended.get('exitCode')} ({reason})"
     restarts = container.get("restartCount", 0)
-    did = f"runs again, for the {restarts}. time, after {cause}" if state.get("running") else f"ended with {cause}"
+    running = "running" in state
+    did = f"ended with {cause}" if not running else f"runs again (restart {restarts}) after it ended with {cause}"
     hint = f"; its memory limit is {_memory_limit(pod, container['name'])}" if reason == "OOMKilled" else ""
     return Waiting(
         reason=f"{where}: container {container['name']} {did}{hint}",
         code=f"crash:{pod['metadata']['name']}",
-        patience=None if state.get("running") else CRASH_LOOP_S,
+        patience=None if running else CRASH_LOOP_S,
         log=LogOf(
             namespace=pod["metadata"]["namespace"],
             pod=pod["metadata"]["name"],

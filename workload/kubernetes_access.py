@@ -11,6 +11,8 @@ from typing import Any
 from workload.errors import ReportedError
 
 CONNECT_S, ANSWER_S = 5.0, 30.0
+# How audit logs tell this product's calls from others'.
+USER_AGENT = "ray-train-efa"
 
 
 class KubernetesError(ReportedError):
@@ -66,7 +68,9 @@ class KubernetesAccess:
                 f"no usable kubeconfig ({self.named}): {_first_line(error)}; set kubeconfig, kubeContext or KUBECONFIG"
             ) from None
         configuration.retries = 1
-        return client.ApiClient(configuration)
+        made = client.ApiClient(configuration)
+        made.user_agent = USER_AGENT
+        return made
 
 
 def is_kubeconfig_text(kubeconfig: str) -> bool:

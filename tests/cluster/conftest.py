@@ -16,30 +16,29 @@ def _is_here(item: pytest.Item) -> bool:
     return HERE in item.path.parents
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = [item for item in items if _is_here(item)]
+    reason = why_not() if here else None
     for item in here:
         item.add_marker(pytest.mark.cluster)
-    if here and (reason := why_not()):
-        for item in here:
+        if reason:
             item.add_marker(pytest.mark.skip(reason=f"no test bed: {reason}"))
-        config.stash[_skipped] = len(here)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Builds before the first test, since a cold build takes longer than any test may."""
-    if session.config.option.collectonly or _skipped in session.config.stash or not any(map(_is_here, session.items)):
-        return
-    if programs.cached() is None:
-        capture = session.config.pluginmanager.getplugin("capturemanager")
-        with capture.global_and_fixture_disabled():
+    selected = sum(map(_is_here, session.items))
+    if why_not():
+        session.config.stash[_skipped] = selected
+    elif selected and not session.config.option.collectonly and programs.cached() is None:
+        with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
             programs.build()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if count := config.stash.get(_skipped, 0):
         terminalreporter.section("KUBERNETES NOT TESTED", yellow=True, bold=True)
-        terminalreporter.line(f"up to {count} tests of tests/cluster are skipped: {why_not()}")
+        terminalreporter.line(f"{count} tests of tests/cluster are skipped: {why_not()}")
 
 
 @pytest.fixture(scope="session")

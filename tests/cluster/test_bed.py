@@ -276,9 +276,11 @@ def test_the_operator_can_be_stopped_and_started(bed: Bed) -> None:
 
 
 def test_a_second_bed_starts_in_time_beside_the_first_and_leaves_nothing(bed: Bed, tmp_path: Path) -> None:
+    # Half a minute of a machine that does nothing else; longer where others have most of it.
+    allowed = 30 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     began = time.monotonic()
     with start_bed(tmp_path, devices="by plugin") as second:
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < allowed
         allocatable = second.api.get("/api/v1/nodes/gpu-1")["status"]["allocatable"]
         assert GPU not in allocatable, "no device plugin has run yet"
         labels = {"app": "plugin"}

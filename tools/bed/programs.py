@@ -18,8 +18,6 @@ NODES = pins.PROJECT / "tools" / "kubernetes" / "nodes"
 AGENT = CONTROL_PLANE / "podagent"
 KUBERAY = "github.com/ray-project/kuberay/ray-operator"
 KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-# A folder that holds everything `Programs` names, used instead of the cache: for work on one of the programs.
-FOLDER_VARIABLE = "RAY_TRAIN_EFA_BED_PROGRAMS"
 # Change it when the commands below change.
 RECIPE = 1
 
@@ -62,10 +60,8 @@ def kwok_version() -> str:
 
 
 def _named() -> Programs:
-    if folder := os.environ.get(FOLDER_VARIABLE):
-        return Programs(kubernetes=Path(folder), nodes=Path(folder), agent=Path(folder))
     control_plane, nodes = _module_files(CONTROL_PLANE), _module_files(NODES)
-    agent = [*control_plane, *sorted(AGENT.rglob("*.go"))]
+    agent = [*control_plane, *sorted(file for file in AGENT.rglob("*.go") if not file.name.endswith("_test.go"))]
     return Programs(
         kubernetes=cache.root() / f"kubernetes-v{kubernetes_version()}-{_digest(control_plane)}",
         nodes=cache.root() / f"kwok-v{kwok_version()}-{_digest(nodes)}",
@@ -89,8 +85,6 @@ def build() -> Programs:
     if found := cached():
         return found
     named = _named()
-    if os.environ.get(FOLDER_VARIABLE):
-        raise SetupError(f"{FOLDER_VARIABLE} names {named.kubernetes}, which lacks some of the bed's programs")
     go_binary = compiler()
     cache.provide(named.kubernetes.name, "bed", "kuberay/complete", lambda target: _make_kubernetes(go_binary, target))
     cache.provide(named.nodes.name, "bed", "kwok", lambda target: _make_kwok(go_binary, target))

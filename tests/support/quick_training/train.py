@@ -2,7 +2,7 @@
 
 Its environment steers it: QUICK_SECONDS of steps, QUICK_HOLD (a file for which it waits after step 2), QUICK_END (ok,
 fail, silent, hang), QUICK_RANKS that it reports, QUICK_PER_NODE of them on a node, QUICK_SHOW (names of variables whose
-SHA-256 it prints, or with a leading '=' the value itself).
+SHA-256 it prints, or with a leading '=' the value itself), QUICK_STARTED (a file for the time at which it began).
 """
 
 import argparse
@@ -17,6 +17,8 @@ LABEL = "first"
 
 
 def main() -> int:
+    if started := os.environ.get("QUICK_STARTED"):
+        pathlib.Path(started).write_text(str(time.time()))
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--num_workers", type=int, required=True)
