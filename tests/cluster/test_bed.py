@@ -216,13 +216,13 @@ def test_an_image_that_cannot_be_pulled_says_so(bed: Bed, namespace: str) -> Non
 def test_gpus_are_counted_by_the_scheduler(bed: Bed, namespace: str) -> None:
     tolerates = {"tolerations": [{"key": GPU, "operator": "Exists"}]}
     asks: dict[str, Any] = {"resources": {"limits": {GPU: "1", EFA: "1"}}}
-    both = [started(bed, pod(name, namespace, WAITS, spec=tolerates, **asks)) for name in ("first", "second")]
-    nodes = {item["spec"]["nodeName"] for item in both}
-    assert nodes == {"gpu-1", "gpu-2"}
-    third = started(
-        bed, pod("third", namespace, WAITS, spec=tolerates, **asks), lambda item: bool(item["status"].get("conditions"))
+    gpu_nodes = {node for node in names(bed.api.list("/api/v1/nodes")) if node.startswith("gpu-")}
+    placed = [started(bed, pod(f"for-{node}", namespace, WAITS, spec=tolerates, **asks)) for node in gpu_nodes]
+    assert {item["spec"]["nodeName"] for item in placed} == gpu_nodes
+    extra = started(
+        bed, pod("extra", namespace, WAITS, spec=tolerates, **asks), lambda item: bool(item["status"].get("conditions"))
     )
-    (scheduled,) = (c for c in third["status"]["conditions"] if c["type"] == "PodScheduled")
+    (scheduled,) = (c for c in extra["status"]["conditions"] if c["type"] == "PodScheduled")
     assert "Insufficient nvidia.com/gpu" in scheduled["message"]
 
 
