@@ -2,10 +2,11 @@
 
 import json
 import os
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from training import packages
@@ -21,6 +22,9 @@ from training.worker_setup import HOOK, PIP_VARIABLE, load_secrets, node_directo
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENT = 2
+# What NCCL's own process groups wait for a rank that does not answer; less where the deadline leaves no second attempt.
+COLLECTIVE_S, COLLECTIVES_IN_DEADLINE = 600, 4
+ASK_RAY_S = 5.0
 # Long enough for cold imports and for a lost node to be replaced; after it the wait counts as a failure.
 GROUP_START_S = 300
 _OWN_VARIABLES = {PIP_VARIABLE, "RAY_ADDRESS", "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"}
@@ -44,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_FAILED
     except Exception as error:
         traceback.print_exc()
-        report.finish(root_cause(error))
+        report.finish(root_cause(error, _hosts(config)))
         return EXIT_FAILED
     if report.finish(None):
         return 0
@@ -52,14 +56,60 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_FAILED
 
 
+def _hosts(config: TrainConfig) -> dict[int, str]:
+    """Where the ranks of the last attempt ran, as far as they got to say so."""
+    run = RunDirectory.of(config)
+    try:
+        return {
+            int(testimony["rank"]): str(testimony["hostname"])
+            for testimony in run.testimonies(max(run.attempts(), default=0))
+        }
+    except (OSError, ValueError):
+        return {}
+
+
 def _give_up(report: JobReport, config: TrainConfig) -> None:
     """End this process, and with it, by Ray's doing, every rank: also where ranks hang and fit() never returns."""
     told = True
     try:
-        told = report.finish(f"--deadline_s {config.deadline_s:g}: the deadline passed before the run ended")
+        why = f"--deadline_s {config.deadline_s:g}: the deadline passed before the run ended"
+        told = report.finish("; ".join([why, *_state_of_cluster(config, report.world_size)]))
     finally:
         if told:
             os._exit(EXIT_FAILED)
+
+
+def _state_of_cluster(config: TrainConfig, world_size: int) -> list[str]:
+    """What Ray says of its nodes, where it says so at once: this is for a run in which something does not answer."""
+    said: list[str] = []
+
+    def ask() -> None:
+        ray = sys.modules.get("ray")
+        if ray is not None and ray.is_initialized():
+            said.extend(missing_ranks(ray.nodes(), config.worker_resource, world_size))
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(ASK_RAY_S)
+    return said
+
+
+def missing_ranks(nodes: Sequence[Mapping[str, Any]], resource: str, world_size: int) -> list[str]:
+    """Why not every rank has a place, from `ray.nodes()`; empty where each has one."""
+    alive = [node for node in nodes if node["Alive"]]
+    left = int(sum(node["Resources"].get(resource, 0) for node in alive))
+    if left >= world_size:
+        return []
+    living = {node["NodeManagerHostname"] for node in alive}
+    lost = {node["NodeManagerHostname"]: node["NodeManagerAddress"] for node in nodes if not node["Alive"]}
+    names = ", ".join(f"{name} ({address})" for name, address in lost.items() if name not in living)
+    gone = f"Ray has lost node {names} and has" if names else "Ray has"
+    return [f"{gone} {left} {resource} where {world_size} ranks take one each"]
+
+
+def collective_seconds(deadline_s: float) -> int:
+    """How long a rank waits for another in a collective: cut off from each other, ranks would wait for ever."""
+    return max(1, int(min(COLLECTIVE_S, deadline_s / COLLECTIVES_IN_DEADLINE)))
 
 
 def _run(config: TrainConfig, report: JobReport) -> None:
@@ -156,7 +206,7 @@ def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) ->
     TorchTrainer(
         train_func,
         train_loop_config=loop,
-        torch_config=TorchConfig(backend=config.process_group),
+        torch_config=TorchConfig(backend=config.process_group, timeout_s=collective_seconds(config.deadline_s)),
         scaling_config=scaling,
         run_config=RunConfig(
             name=RUN_NAME,

@@ -1,6 +1,8 @@
 """From a failed worker group to the one line a user reads."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from training.errors import TrainingError, first_line
 
@@ -8,8 +10,14 @@ from training.errors import TrainingError, first_line
 _PEER_LOST = re.compile(r"connection (closed|reset|refused)|broken pipe|gloo|nccl|timed out", re.IGNORECASE)
 
 
-def root_cause(error: BaseException) -> str:
-    """The failure that the others follow from: a reported error, else a rank's own exception, else a dead rank."""
+NO_HOSTS: Mapping[int, str] = MappingProxyType({})
+
+
+def root_cause(error: BaseException, hosts: Mapping[int, str] = NO_HOSTS) -> str:
+    """The failure that the others follow from: a reported error, else a rank's own exception, else a dead rank.
+
+    `hosts` says where ranks ran, as far as that is known.
+    """
     failures: dict[int, BaseException] = getattr(error, "worker_failures", {})
     if not failures:
         inner = getattr(error, "controller_failure", error)
@@ -17,16 +25,25 @@ def root_cause(error: BaseException) -> str:
     rank, cause = min(((rank, _unwrap(failure)) for rank, failure in failures.items()), key=_order)
     if isinstance(cause, TrainingError):
         return str(cause)
-    return f"rank {rank}: {type(cause).__name__}: {first_line(cause)}"
+    where = f"rank {rank} on {hosts[rank]}" if rank in hosts else f"rank {rank}"
+    text = f"{where}: {type(cause).__name__}: {first_line(cause)}"
+    if not _says_peer_lost(cause):
+        return text
+    reach = f"do {' and '.join(sorted(set(hosts.values())))} still reach each other?" if hosts else "see the network"
+    return f"{text}; no rank failed by itself: {reach}"
 
 
 def _order(item: tuple[int, BaseException]) -> tuple[int, int]:
     rank, cause = item
     if isinstance(cause, TrainingError):
         return 0, rank
-    if _PEER_LOST.search(str(cause)):
+    if _says_peer_lost(cause):
         return 3, rank
     return (2 if type(cause).__module__.startswith("ray.") else 1), rank
+
+
+def _says_peer_lost(cause: BaseException) -> bool:
+    return not type(cause).__module__.startswith("ray.") and _PEER_LOST.search(str(cause)) is not None
 
 
 def _unwrap(error: BaseException) -> BaseException:

@@ -208,16 +208,24 @@ class Following:
 
     def _failure(self, headline: str, message: str = "") -> str:
         # Ray's own message quotes the end of the log as it was printed.
-        return failure_text(headline, self._progress.last_useful_lines(), self._log_path, self._redact(message))
+        return failure_text(
+            headline,
+            self._progress.last_useful_lines(),
+            self._log_path,
+            self._redact(message),
+            self._progress.last_step(),
+        )
 
 
-def failure_text(headline: str, lines: Sequence[str], log: Path, message: str = "") -> str:
-    """Headline, the job's own last words, and where the full log is."""
+def failure_text(headline: str, lines: Sequence[str], log: Path, message: str = "", last_step: str = "") -> str:
+    """Headline, the job's own last words, where training stood, and where the full log is."""
     parts = [headline]
     if lines:
         parts += [f"  {line[:500]}" for line in lines]
     elif message:
         parts += [f"  {line[:500]}" for line in message.splitlines()[-8:]]
+    if last_step:
+        parts.append(f"  {last_step}")
     return "\n".join([*parts, f"full log: {log}"])
 
 

@@ -23,7 +23,7 @@ PROTOCOL = "v4.channel.k8s.io"
 DATA, ERROR = 0, 1
 CHUNK = 128 * 1024
 PING_S, SILENT_S = 5.0, 20.0
-# An API server that has just started answers 403 until it has read its roles.
+# An API server that has just started answers 403 until it has read its roles, 401 until it has its service accounts.
 FORBIDDEN_S = 10.0
 HALF_CLOSED_S, CLOSED_S = 60.0, 1.0
 SEND_BUFFER = 512 * 1024
@@ -62,7 +62,7 @@ class PortForward:
         if trouble is None:
             return ""
         reason, status, since = trouble
-        if status == 403 and time.monotonic() - since > FORBIDDEN_S:
+        if status in (401, 403) and time.monotonic() - since > FORBIDDEN_S:
             raise KubernetesError(f"the Ray head of RayCluster {self._cluster} cannot be reached: {reason}", status)
         return reason
 
@@ -167,7 +167,7 @@ class PortForward:
             f"/api/v1/namespaces/{self._namespace}/pods/{pod}/portforward",
             {"ports": str(self._port)},
             protocol=PROTOCOL,
-            doing=f"create pods/portforward in namespace {self._namespace} (pod {pod})",
+            doing=f"get and create pods/portforward in namespace {self._namespace} (pod {pod})",
         )
 
     def _reached(self) -> None:
@@ -265,14 +265,15 @@ class _Exchange:
                 return message
 
     async def _deliver(self, data: memoryview) -> None:
+        # Before the local end can know of it.
+        self._reached()
+        self._answer_due = False
         try:
             self._writer.write(data)
             await self._writer.drain()
         except OSError:
             raise _LocalEndGoneError from None
-        self._answer_due = False
         self._moved = self._carried = time.monotonic()
-        self._reached()
 
     async def _outlast(self, receiving: asyncio.Task[None]) -> None:
         """The local end sends no more: it may have gone, or wait for an answer; the protocol cannot tell the pod."""

@@ -30,6 +30,7 @@ class Progress:
         self._shown_at = float("-inf")
         self._held_step: str | None = None
         self._tail: deque[str] = deque(maxlen=12)
+        self._last_step: tuple[str, float] | None = None
         self.errors: list[str] = []
 
     def line(self, line: str) -> None:
@@ -56,7 +57,15 @@ class Progress:
         """The job's own error lines where it printed any, else the end of its log."""
         return self.errors[-5:] or list(self._tail)
 
+    def last_step(self) -> str:
+        """Where training stood, and since when; empty where no step has ended."""
+        if self._last_step is None:
+            return ""
+        text, came_at = self._last_step
+        return f"the last step that was seen, {self._clock() - came_at:.0f} s ago: {text.removeprefix('step ')}"
+
     def _step(self, text: str) -> None:
+        self._last_step = (text, self._clock())
         if self._clock() - self._shown_at >= self._every_s:
             self._shown_at = self._clock()
             self._held_step = None

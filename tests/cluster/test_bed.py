@@ -25,7 +25,8 @@ from tools.bed import start_bed
 bed = start_bed(sys.argv[1], operator=False)
 bed.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "orphan", "namespace": "default"}, "spec":
     {"containers": [{"name": "main", "image": sys.argv[2], "command": ["sleep", "3600"]}]}})
-bed.wait_until("the pod runs", 30, lambda: bool(list((bed.directory / "agent" / "pods").glob("*.json"))))
+running = lambda: bed.api.get("/api/v1/namespaces/default/pods/orphan")["status"].get("phase") == "Running"
+bed.wait_until("the pod runs", 60, running)
 print(bed.id, flush=True)
 time.sleep(3600)
 """

@@ -80,7 +80,7 @@ def test_a_right_that_is_missing_is_said_long_before_the_head_is_given_up(
     monkeypatch.setattr(port_forward, "FORBIDDEN_S", 2.0)
     api.forbidden = {"forward"}
     began = time.monotonic()
-    with pytest.raises(ReportedError, match=r"403: not permitted to create pods/portforward in namespace team"):
+    with pytest.raises(ReportedError, match=r"403: not permitted to get and create pods/portforward in namespace team"):
         runner.run(runner.request("forbidden"))
     assert time.monotonic() - began < 20
 
@@ -121,7 +121,7 @@ def test_rights_withdrawn_in_mid_job_end_the_following_and_not_the_job(
     api.forbidden = {"forward"}
     thread.join(30)
     assert "goes on, as far as is known, but cannot be followed: " in str(raised[0])
-    assert "403: not permitted to create pods/portforward" in str(raised[0])
+    assert "403: not permitted to get and create pods/portforward" in str(raised[0])
     api.forbidden = set()
     assert len(job.stop(runner.head, say=print)) == 1
 

@@ -246,7 +246,7 @@ def test_one_expired_token_is_renewed_once_for_all_connections(
 
 @pytest.mark.parametrize(
     ("call", "what"),
-    [("list", "list pods in namespace team"), ("forward", "create pods/portforward in namespace team")],
+    [("list", "list pods in namespace team"), ("forward", "get and create pods/portforward in namespace team")],
 )
 def test_a_right_that_is_missing_is_named_and_ends_the_waiting(
     api: FakeApiServer, forward: PortForward, monkeypatch: pytest.MonkeyPatch, call: str, what: str

@@ -41,3 +41,11 @@ def test_a_dead_rank_comes_before_what_its_peers_say() -> None:
 
 def test_an_error_of_the_controller_is_told_in_its_first_line() -> None:
     assert root_cause(RuntimeError("no placement\ngroup")) == "no placement"
+
+
+def test_ranks_that_lost_each_other_are_named_with_their_hosts() -> None:
+    silent = Wrapped(RuntimeError("Timed out waiting 60000ms for recv operation to complete"))
+    assert root_cause(GroupFailed({0: silent, 1: PEER}), {0: "pod-a", 1: "pod-b"}) == (
+        "rank 0 on pod-a: RuntimeError: Timed out waiting 60000ms for recv operation to complete; "
+        "no rank failed by itself: do pod-a and pod-b still reach each other?"
+    )

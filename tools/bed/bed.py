@@ -157,6 +157,17 @@ class Bed:
     def heal(self, namespace: str, pod: str) -> None:
         links.heal(leftovers.network(self.id), self.pod(namespace, pod))
 
+    def part(self, namespace: str, one: str, other: str) -> None:
+        """No packet gets from one of the pods to the other; both reach all else."""
+        links.part(self.pod(namespace, one), self.pod(namespace, other))
+
+    def join(self, namespace: str, one: str, other: str) -> None:
+        links.join(self.pod(namespace, one), self.pod(namespace, other))
+
+    def moved(self, namespace: str, pod: str) -> tuple[int, int]:
+        """Bytes that the pod has sent and received over its link."""
+        return links.moved(leftovers.network(self.id), self.pod(namespace, pod))
+
     def shape(self, namespace: str, pod: str, mbit: float) -> None:
         """Limits the pod's link to `mbit` Mbit/s in both directions; 0 takes the limit away."""
         links.shape(leftovers.network(self.id), self.pod(namespace, pod), mbit)

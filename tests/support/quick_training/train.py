@@ -12,6 +12,7 @@ import os
 import pathlib
 import sys
 import time
+import urllib.request
 
 LABEL = "first"
 
@@ -55,16 +56,29 @@ def main() -> int:
     return 0
 
 
+def worker_nodes() -> list[tuple[str, str]]:
+    """Ids and host names of the Ray cluster's workers; none where no dashboard was named."""
+    address = os.environ.get("QUICK_DASHBOARD")
+    if not address:
+        return []
+    headers = {"Authorization": f"Bearer {os.environ.get('RAY_AUTH_TOKEN', '')}"}
+    with urllib.request.urlopen(urllib.request.Request(f"{address}/nodes?view=summary", headers=headers)) as answer:
+        nodes = json.load(answer)["data"]["summary"]
+    workers = [node for node in nodes if not node["raylet"]["isHeadNode"] and node["raylet"]["state"] == "ALIVE"]
+    return sorted((node["raylet"]["nodeId"], node["hostname"]) for node in workers)
+
+
 def report(arguments: argparse.Namespace) -> dict[str, object]:
     world_size = int(os.environ.get("QUICK_RANKS", arguments.num_workers))
     per_node = int(os.environ.get("QUICK_PER_NODE", "2"))
+    nodes = worker_nodes() or [(f"node-{number}", f"host-{number}") for number in range(world_size)]
     ranks = [
         {
             "rank": rank,
             "local_rank": rank % per_node,
             "node_rank": rank // per_node,
-            "node_id": f"node-{rank // per_node}",
-            "hostname": f"host-{rank // per_node}",
+            "node_id": nodes[rank // per_node][0],
+            "hostname": nodes[rank // per_node][1],
             "pid": os.getpid(),
             "backend": "gloo",
             "device": "cpu",

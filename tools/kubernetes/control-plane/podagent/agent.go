@@ -237,7 +237,7 @@ func (a *agent) clearLeftovers() error {
 			return err
 		}
 	}
-	for _, dir := range []string{"pods", "run"} {
+	for _, dir := range []string{"pods", "run", "logs", "nodes"} {
 		if err := os.RemoveAll(filepath.Join(a.stateDir, dir)); err != nil {
 			return err
 		}

@@ -273,19 +273,20 @@ func (c *container) start(ctx context.Context, rule imageRule) (*instance, error
 	if run.log, err = createLog(c.logPath(number)); err != nil {
 		return nil, err
 	}
-	id := imageID(c.spec.Image)
-	c.change(func(s *v1.ContainerStatus) {
-		s.ContainerID, s.ImageID = "bed://"+run.id, id
-		c.previous, c.current = c.current, run
-	})
 	c.event(v1.EventTypeNormal, "Created", "Created container: %s", c.spec.Name)
-	if err := run.begin(box, spec); err != nil {
+	err = run.begin(box, spec)
+	c.change(func(s *v1.ContainerStatus) {
+		s.ContainerID, s.ImageID = "bed://"+run.id, imageID(c.spec.Image)
+		c.previous, c.current = c.current, run
+		if err == nil {
+			s.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(run.started).Rfc3339Copy()}}
+		}
+	})
+	if err != nil {
+		os.RemoveAll(run.dir)
 		return nil, err
 	}
 	c.event(v1.EventTypeNormal, "Started", "Started container %s", c.spec.Name)
-	c.change(func(s *v1.ContainerStatus) {
-		s.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(run.started).Rfc3339Copy()}}
-	})
 	p.writeState()
 	return run, nil
 }
@@ -319,6 +320,23 @@ func (i *instance) prepare() error {
 
 // begin starts the instance's first process; done is closed when it and all its children have ended.
 func (i *instance) begin(box *sandbox, spec containerSpec) error {
+	err := i.launch(box, spec)
+	i.started = time.Now()
+	if err != nil {
+		i.log.finish()
+		close(i.done)
+		return err
+	}
+	go func() {
+		i.state, _ = i.process.Wait()
+		i.log.finish()
+		close(i.done)
+		os.Chmod(i.log.path, 0o644) // wakes those who follow the log
+	}()
+	return nil
+}
+
+func (i *instance) launch(box *sandbox, spec containerSpec) error {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
@@ -328,31 +346,20 @@ func (i *instance) begin(box *sandbox, spec containerSpec) error {
 	if err != nil {
 		return err
 	}
+	defer stdout.Close()
 	stderr, err := i.log.stream("stderr")
-	if err == nil {
-		i.process, err = box.startContainer(spec, null, stdout, stderr)
-		stderr.Close()
-	}
-	stdout.Close()
-	if err == nil {
-		if i.pidfd, err = openProcess(i.process.Pid); err != nil {
-			i.process.Kill()
-			i.process.Wait()
-		}
-	}
 	if err != nil {
-		i.log.finish()
-		close(i.done)
 		return err
 	}
-	i.started = time.Now()
-	go func() {
-		i.state, _ = i.process.Wait()
-		i.log.finish()
-		close(i.done)
-		os.Chmod(i.log.path, 0o644) // wakes those who follow the log
-	}()
-	return nil
+	defer stderr.Close()
+	if i.process, err = box.startContainer(spec, null, stdout, stderr); err != nil {
+		return err
+	}
+	if i.pidfd, err = openProcess(i.process.Pid); err != nil {
+		i.process.Kill()
+		i.process.Wait()
+	}
+	return err
 }
 
 // failedToStart records an instance that never ran.

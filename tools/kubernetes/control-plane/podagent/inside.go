@@ -176,8 +176,13 @@ func (spec *containerSpec) makeRoot() error {
 	if err != nil {
 		return err
 	}
-	trees := make([]tree, 0, len(host)+len(mounts))
-	for _, mount := range append(host, mounts...) {
+	var trees []tree
+	for _, mount := range host {
+		if opened, err := mount.open(); err == nil { // what root may not even look at is no program of the container
+			trees = append(trees, opened)
+		}
+	}
+	for _, mount := range mounts {
 		opened, err := mount.open()
 		if err != nil {
 			return err
@@ -337,15 +342,16 @@ func (t tree) attach() error {
 	return unix.Close(t.fd)
 }
 
-// hostMounts lists the machine's mounts right below its root, which an overlay does not show; system directories and
-// hide are left out.
+// hostMounts lists the machine's mounts right below its root, which an overlay does not show; what containers have of
+// their own and hide are left out.
 func hostMounts(hide string) ([]bindMount, error) {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return topMounts(file, append([]string{"/proc", "/sys", "/dev", "/run", "/var/run", "/tmp"}, hide))
+	hidden := []string{"/proc", "/sys", "/dev", "/run", "/var/run", "/tmp", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", hide}
+	return topMounts(file, hidden)
 }
 
 func topMounts(mountinfo io.Reader, hidden []string) ([]bindMount, error) {

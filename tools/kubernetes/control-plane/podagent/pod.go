@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -253,6 +254,7 @@ func (p *podRunner) refreshVolumes(box *sandbox) {
 				if err = writeFiles(box.path(old.path), files); err == nil {
 					old.files = files
 					p.mu.Lock()
+					p.volumes = maps.Clone(p.volumes)
 					p.volumes[source.Name] = old
 					p.mu.Unlock()
 				}

@@ -48,7 +48,7 @@ func composeStatus(pod *v1.Pod, view podView, now metav1.Time) v1.PodStatus {
 		shown := *each.status.DeepCopy()
 		if shown.State == (v1.ContainerState{}) {
 			reason := "ContainerCreating"
-			if each.role != roleMain && len(view.containers) > 0 || each.role == roleMain && !initialized {
+			if each.role != roleMain || !initialized {
 				reason = "PodInitializing"
 			}
 			shown.State.Waiting = &v1.ContainerStateWaiting{Reason: reason}

@@ -75,7 +75,7 @@ func (b *volumeBuilder) one(ctx context.Context, source v1.Volume) (volume, erro
 	case source.EmptyDir != nil:
 		return emptyDir(path, source.EmptyDir)
 	case source.HostPath != nil:
-		return volume{path: source.HostPath.Path}, checkHostPath(source.HostPath)
+		return b.hostPath(source.HostPath)
 	case source.PersistentVolumeClaim != nil:
 		found, err := b.claimed(ctx, source.PersistentVolumeClaim.ClaimName)
 		found.readOnly = source.PersistentVolumeClaim.ReadOnly
@@ -107,26 +107,26 @@ func emptyDir(path string, source *v1.EmptyDirVolumeSource) (volume, error) {
 	return made, nil
 }
 
-func checkHostPath(source *v1.HostPathVolumeSource) error {
-	kind := v1.HostPathUnset
+// systemPaths are never made on the machine: where a pod asks for a missing directory below one, its node gets one of
+// its own in the state directory.
+var systemPaths = []string{"/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run", "/sys", "/usr", "/var"}
+
+// hostPath checks a path of the machine, and makes it where it is missing and its type allows.
+func (b *volumeBuilder) hostPath(source *v1.HostPathVolumeSource) (volume, error) {
+	kind, path := v1.HostPathUnset, filepath.Clean(source.Path)
 	if source.Type != nil {
 		kind = *source.Type
 	}
-	info, err := os.Stat(source.Path)
-	if errors.Is(err, os.ErrNotExist) {
-		switch kind {
-		case v1.HostPathUnset, v1.HostPathDirectoryOrCreate:
-			return os.MkdirAll(source.Path, 0o755)
-		case v1.HostPathFileOrCreate:
-			file, err := os.OpenFile(source.Path, os.O_CREATE, 0o644)
-			if err != nil {
-				return err
-			}
-			return file.Close()
-		}
+	below := func(dir string) bool { return strings.HasPrefix(path, dir+"/") }
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) && slices.ContainsFunc(systemPaths, below) {
+		path = filepath.Join(b.agent.stateDir, "nodes", b.pod.Spec.NodeName, path)
 	}
+	if err := makeMissing(path, kind); err != nil {
+		return volume{}, err
+	}
+	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("hostPath type check failed: %w", err)
+		return volume{}, fmt.Errorf("hostPath type check failed: %w", err)
 	}
 	matches := map[v1.HostPathType]bool{
 		v1.HostPathUnset:             true,
@@ -139,7 +139,25 @@ func checkHostPath(source *v1.HostPathVolumeSource) error {
 		v1.HostPathBlockDev:          info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0,
 	}
 	if !matches[kind] {
-		return fmt.Errorf("hostPath type check failed: %s is not a %s", source.Path, kind)
+		return volume{}, fmt.Errorf("hostPath type check failed: %s is not a %s", source.Path, kind)
+	}
+	return volume{path: path}, nil
+}
+
+// makeMissing makes a directory or file that its hostPath type allows to be made.
+func makeMissing(path string, kind v1.HostPathType) error {
+	_, err := os.Stat(path)
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	switch kind {
+	case v1.HostPathUnset, v1.HostPathDirectoryOrCreate:
+		return os.MkdirAll(path, 0o755)
+	case v1.HostPathFileOrCreate:
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(path, nil, 0o644)
 	}
 	return nil
 }
@@ -160,7 +178,7 @@ func (b *volumeBuilder) claimed(ctx context.Context, name string) (volume, error
 	}
 	switch {
 	case bound.Spec.HostPath != nil:
-		return volume{path: bound.Spec.HostPath.Path}, checkHostPath(bound.Spec.HostPath)
+		return b.hostPath(bound.Spec.HostPath)
 	case bound.Spec.Local != nil:
 		_, err := os.Stat(bound.Spec.Local.Path)
 		return volume{path: bound.Spec.Local.Path}, err
