@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from infra import instances, ray_cluster_spec
-from infra.ray_cluster_spec import RayClusterSpec
+from infra import instances, ray_cluster_manifest, ray_cluster_objects
+from infra.ray_cluster_spec import SECRET_KEY, RayClusterSpec
 from tests.support.bed_project import SETTINGS, BedProject
 from tests.support.project import QUICK
 from tools.bed import Bed, start_bed
@@ -117,15 +117,15 @@ def by_hand(bed: Bed, namespace: str) -> float:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": spec.token_secret, "namespace": namespace},
-        "stringData": {ray_cluster_spec.SECRET_KEY: TOKEN},
+        "stringData": {SECRET_KEY: TOKEN},
     }
     bed.create_namespace(namespace)
     try:
         objects = [
             secret,
-            ray_cluster_spec.network_policy(spec),
-            ray_cluster_spec.volume_claim(spec, storage_class="", size="1Gi"),
-            ray_cluster_spec.ray_cluster(spec),
+            ray_cluster_objects.network_policy(spec),
+            ray_cluster_objects.volume_claim(spec, storage_class="", size="1Gi"),
+            ray_cluster_manifest.ray_cluster(spec),
         ]
         with tempfile.TemporaryDirectory() as folder, declared(bed, namespace) as at:
             (Path(folder) / "objects.json").write_text(

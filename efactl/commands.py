@@ -74,8 +74,9 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     """
     for line in stack.release_dead_locks():
         _note(line)
-    head = None if stack.config("platform") == "local" else stack.head()
-    if head is not None and _cluster_answers(stack, head):
+    # Not the head's: a stack whose Ray cluster never came up, or is half destroyed, has objects in the cluster too.
+    cluster = None if stack.config("platform") == "local" else stack.cluster()
+    if cluster is not None and _cluster_answers(stack, cluster) and (head := stack.head()):
         _stop_jobs(head)
     status = stack.run(["destroy", "--yes", "--skip-preview"], aside=as_json)
     left: list[int] = []
@@ -92,11 +93,10 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     return ExitCode.OK if status == 0 else ExitCode.FAILED
 
 
-def _cluster_answers(stack: Stack, head: Head) -> bool:
+def _cluster_answers(stack: Stack, cluster: KubernetesAccess) -> bool:
     """Whether the cluster answers; raises ReportedError where it does not and is not to be forgotten."""
     try:
-        api = KubernetesApi(KubernetesAccess(kubeconfig=head.kubeconfig, context=head.kube_context))
-        api.get("/version", doing="looking for the cluster")
+        KubernetesApi(cluster).get("/version", doing="looking for the cluster")
     except KubernetesError as error:
         if error.status == FORBIDDEN:
             return True

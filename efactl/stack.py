@@ -17,10 +17,12 @@ import yaml
 
 from workload.errors import BadInputError, ReportedError
 from workload.head import Head
+from workload.kubernetes_access import KubernetesAccess
 
 PROJECT = "ray-train-efa"
 JOB_TYPE = "pulumi-python:dynamic/workload:RayTrainJob"
 LOCAL_CLUSTER_TYPE = "pulumi-python:dynamic/infra:LocalRayCluster"
+KUBERNETES_PROVIDER_TYPE = "pulumi:providers:kubernetes"
 RAY_CLUSTER_READY_TYPE = "pulumi-python:dynamic/infra:RayClusterReady"
 FOLDER = Path(__file__).resolve().parent.parent
 
@@ -97,6 +99,14 @@ class Stack:
             if head and plain(head).get("kind") == "kubernetes":
                 return Head.from_inputs(plain(head))
         return None
+
+    def cluster(self) -> KubernetesAccess | None:
+        """The Kubernetes cluster that holds objects of the stack; None where none does."""
+        provider = self.resource(KUBERNETES_PROVIDER_TYPE)
+        if provider is None:
+            return None
+        inputs = plain(provider.get("inputs") or {})
+        return KubernetesAccess(kubeconfig=inputs.get("kubeconfig") or "", context=inputs.get("context") or "")
 
     def release_dead_locks(self) -> list[str]:
         """Removes locks that a killed `pulumi` of this machine left in a file backend; says which."""

@@ -12,7 +12,8 @@ from infra.addon_decision import Decision, Found, decide, release_name
 from infra.helm_pending import HelmPending, HelmPendingArgs
 from infra.instances import InstanceType
 from infra.kubernetes_settings import AddonSettings, KubernetesSettings
-from infra.ray_cluster_spec import GPU_NODE_LABEL, GPU_TOLERATION, off_gpu_nodes
+from infra.ray_cluster_manifest import off_gpu_nodes
+from infra.ray_cluster_spec import GPU_NODE_LABEL, GPU_TOLERATION
 from infra.versions import Chart
 
 PLUGIN_NAMESPACE = "kube-system"

@@ -15,6 +15,7 @@ _READ = ("get", "list", "watch")
 _CHART = (
     ("apps", "daemonsets"),
     ("apps", "deployments"),
+    ("", "configmaps"),
     ("", "secrets"),
     ("", "serviceaccounts"),
     ("rbac.authorization.k8s.io", "clusterroles"),
@@ -41,7 +42,7 @@ def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Seq
         ("networking.k8s.io", "networkpolicies"): _MANAGE,
         ("", "pods"): _READ,
         ("", "pods/log"): ("get",),
-        ("", "pods/portforward"): ("create",),
+        ("", "pods/portforward"): ("get", "create"),
         ("", "events"): ("list", "watch"),
     }
     if settings.ray.pre_pull:
@@ -58,8 +59,10 @@ def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Seq
     if any(installs(addon, found) for _, addon, found in _addons(facts, settings)):
         permissions += [Permission(verb="create", group=group, resource=resource) for group, resource in _CHART]
     if installs(settings.kuberay, facts.kuberay):
-        crds = ("apiextensions.k8s.io", "customresourcedefinitions")
-        permissions += [Permission(verb="create", group=crds[0], resource=crds[1])]
+        permissions += [
+            Permission(verb="create", group="apiextensions.k8s.io", resource="customresourcedefinitions"),
+            Permission(verb="create", group="", resource="namespaces"),
+        ]
     return sorted(set(permissions))
 
 

@@ -114,4 +114,3 @@ class KubernetesRay(pulumi.ComponentResource):
         )
         self.pods = ready.pods
         self.register_outputs({"dashboard": self.head.address, "specDigest": self.head.spec_digest})
-

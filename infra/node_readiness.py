@@ -27,8 +27,8 @@ PASSING_TAINTS = (
 )
 PULL_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 NO_DRIVER_HINT = (
-    "if it says that no NVML library or no device is found, the node has no NVIDIA driver: it needs an NVIDIA image "
-    "(AL2023_x86_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA on EKS)"
+    "If it misses the NVML library or finds no device, the node has no NVIDIA driver: it needs an NVIDIA image "
+    "(AL2023_x86_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA on EKS)."
 )
 
 
@@ -128,7 +128,7 @@ def _node_trouble(pool: NodePool, node: Object, seen: SeenNodes) -> Waiting | No
     ready = condition(node, "Ready")
     if ready.get("status") != "True":
         said = ready.get("message") or ready.get("reason") or "its kubelet has not reported yet"
-        return Waiting(reason=f"node {name} is not Ready: {said}", code=f"not-ready:{name}")
+        return Waiting(reason=f"node {name} is not Ready: {said.rstrip('.')}", code=f"not-ready:{name}")
     if node.get("spec", {}).get("unschedulable"):
         return Waiting(
             reason=f"node {name} is cordoned (kubectl uncordon {name})", code=f"cordon:{name}", patience=CORDON_S
@@ -224,7 +224,12 @@ def _pod_trouble(pod: Object, missing: str, code: str) -> Waiting:
     if scheduled.get("status") == "False":
         return Waiting(reason=f"{who} cannot start: {scheduled.get('message', '')}", code=code, patience=SETTLE_S)
     for status in pod.get("status", {}).get("containerStatuses", []):
-        log = LogOf(namespace=pod["metadata"]["namespace"], pod=pod["metadata"]["name"], container=status["name"])
+        log = LogOf(
+            namespace=pod["metadata"]["namespace"],
+            pod=pod["metadata"]["name"],
+            container=status["name"],
+            hint=NO_DRIVER_HINT if code.startswith(NVIDIA.resource) else "",
+        )
         waiting = status.get("state", {}).get("waiting", {})
         if waiting.get("reason") in PULL_REASONS:
             said = waiting.get("message") or waiting["reason"]
@@ -232,15 +237,14 @@ def _pod_trouble(pod: Object, missing: str, code: str) -> Waiting:
         ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated")
         if ended and not status.get("ready"):
             return Waiting(
-                reason=f"{who} ended with exit code {ended.get('exitCode')} "
-                f"({status.get('restartCount', 0)} restarts); {NO_DRIVER_HINT}",
+                reason=f"{who} ended with exit code {ended.get('exitCode')} ({status.get('restartCount', 0)} restarts)",
                 code=f"{code}:crash",
                 patience=RESTART_S,
                 log=replace(log, previous=not status.get("state", {}).get("terminated")),
             )
         if "running" in status.get("state", {}):
             return Waiting(
-                reason=f"{who} runs and has registered none; {NO_DRIVER_HINT}",
+                reason=f"{who} runs and has registered none",
                 code=f"{code}:unregistered",
                 patience=REGISTER_S,
                 log=log,

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import ray_cluster_spec
+from infra import ray_cluster_manifest, ray_cluster_objects
 from infra.auth_token import RayAuthToken
 from infra.instances import InstanceType
 from infra.kubernetes_settings import KubernetesSettings
@@ -108,22 +108,22 @@ class RayCluster(pulumi.ComponentResource):
         needed: list[pulumi.Resource] = [
             _secret(f"{name}-auth-token-secret", spec.token_secret, namespace, self.token, own),
             k8s.networking.v1.NetworkPolicy(
-                f"{name}-network-policy", **_in(namespace, ray_cluster_spec.network_policy(spec)), opts=own
+                f"{name}-network-policy", **_in(namespace, ray_cluster_objects.network_policy(spec)), opts=own
             ),
         ]
         if args.hf_token is not None:
             needed.append(_secret(f"{name}-hf-token-secret", spec.hf_token_secret, namespace, args.hf_token, own))
         if args.claim_made:
-            claim = ray_cluster_spec.volume_claim(spec, storage_class=args.storage_class, size=args.storage_size)
+            claim = ray_cluster_objects.volume_claim(spec, storage_class=args.storage_class, size=args.storage_size)
             # Many a storage class binds a claim when its first pod comes: not to be waited for here.
             needed.append(
                 k8s.core.v1.PersistentVolumeClaim(f"{name}-storage", **_in(namespace, claim, _UNAWAITED), opts=kept)
             )
         if args.pre_pull:
-            pull = ray_cluster_spec.image_pull(spec)
+            pull = ray_cluster_objects.image_pull(spec)
             k8s.apps.v1.DaemonSet(f"{name}-image-pull", **_in(namespace, pull, _UNAWAITED), opts=own)
 
-        manifest = ray_cluster_spec.ray_cluster(spec)
+        manifest = ray_cluster_manifest.ray_cluster(spec)
         annotations = {
             "pulumi.com/patchForce": "true",
             "pulumi.com/deletionPropagationPolicy": "foreground",
@@ -143,7 +143,7 @@ class RayCluster(pulumi.ComponentResource):
         )
         # A preview of what is not there yet has the metadata without a uid.
         self.uid = self.resource.metadata.apply(lambda metadata: metadata.get("uid"))  # type: ignore[attr-defined]
-        self.spec_digest = ray_cluster_spec.spec_digest(spec)
+        self.spec_digest = ray_cluster_manifest.spec_digest(spec)
         self.register_outputs({"uid": self.uid, "specDigest": self.spec_digest})
 
 

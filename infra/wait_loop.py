@@ -48,8 +48,8 @@ def until(
             raise ReportedError(f"{what}: {verdict.reason}{_log_end(verdict.log, watching)}")
         if now - started >= seconds:
             raise ReportedError(
-                f"{what}: not within {seconds:g} s: {verdict.reason}{_log_end(verdict.log, watching)}; "
-                "raise kubeReadySeconds if it only needs longer"
+                f"{what}: not within {seconds:g} s (kubeReadySeconds): {verdict.reason}"
+                f"{_log_end(verdict.log, watching)}"
             )
         # The same cause in other words (a retry's pod has another name) is not news each time.
         if verdict.code != said.code or (verdict.reason != said.reason and now - said_at >= REPEAT_S):
@@ -94,4 +94,6 @@ def _log_end(log: LogOf | None, watching: Watching) -> str:
         text = watching.api.text(path, doing=f"reading the log of {log.namespace}/{log.pod}", **query).strip()
     except KubernetesError as error:
         return f" (its log could not be read: {error})"
-    return f"; the log of {log.pod} ends with:\n{text}" if text else f" ({log.pod} has logged nothing)"
+    if not text:
+        return f" ({log.pod} has logged nothing)"
+    return f"; the log of {log.pod} ends with:\n{text}" + (f"\n{log.hint}" if log.hint else "")

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class LogOf:
-    """The container whose last lines explain a reason; `previous` means the run before its last restart."""
+    """The container whose last lines explain a reason; `previous` means the run before its last restart.
+
+    `hint` says what to look for in them.
+    """
 
     namespace: str
     pod: str
     container: str
     previous: bool = False
+    hint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

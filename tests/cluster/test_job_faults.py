@@ -72,7 +72,7 @@ def through(proxy: CuttingProxy, bed: Bed, folder: Path) -> str:
 def test_an_api_server_that_restarts_in_mid_job_costs_no_line_of_its_log(project: BedProject, bed: Bed) -> None:
     goes_on_for(project, 40, "api-server")
     with running_up(project) as up:
-        up.says(f"step 2/{STEPS}", seconds=UP_S)
+        up.reaches(2, seconds=UP_S)
         bed.restart_api_server()
         up.succeeds(seconds=JOB_S)
         assert_whole(up.folder / "job.log")
@@ -124,7 +124,7 @@ def test_a_head_that_is_deleted_in_mid_run_ends_the_up_with_that_reason_and_the_
 ) -> None:
     holds(project, "during")
     with running_up(project) as up:
-        up.says(f"step 2/{STEPS}", seconds=UP_S)
+        up.reaches(2, seconds=UP_S)
         bed.kubectl("delete", "pod", project.head(), "-n", project.namespace, "--wait=false")
         output = up.fails(seconds=JOB_S)
         lost, settled = up.job, up.folder / "error.txt"

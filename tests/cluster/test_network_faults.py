@@ -63,16 +63,6 @@ def trains(project: BedProject, run_id: str, *, steps: int, **settings: Any) -> 
     project.set(jobRunId=run_id, trainSteps=steps, **{**defaults, "jobDeadlineSeconds": 400, **settings})
 
 
-def steps_ended(up: RunningUp) -> int:
-    """The last step whose line has arrived here."""
-    return max((int(step) for step in re.findall(r"\[train\] step (\d+)/", up.log)), default=0)
-
-
-def trains_past(up: RunningUp, step: int, *, seconds: float = UP_S) -> None:
-    wait_for(lambda: up.has_ended or steps_ended(up) >= step, seconds=seconds, what=f"step {step}")
-    assert not up.has_ended, up.output
-
-
 def record_of(up: RunningUp) -> dict[str, Any]:
     record: dict[str, Any] = json.loads((up.folder / "record.json").read_text())
     return record
@@ -84,11 +74,11 @@ def workers(project: BedProject) -> list[str]:
 
 def sent_in_a_step(project: BedProject, bed: Bed, up: RunningUp, *, steps: int) -> float:
     """Bytes, by the counters of one worker's link, as a mean over steps; set-up is left out."""
-    trains_past(up, 3)
+    up.reaches(3, seconds=UP_S)
     pod = workers(project)[0]
-    first, before = steps_ended(up), bed.moved(project.namespace, pod)[0]
-    trains_past(up, first + steps)
-    last, after = steps_ended(up), bed.moved(project.namespace, pod)[0]
+    first, before = up.step, bed.moved(project.namespace, pod)[0]
+    up.reaches(first + steps, seconds=UP_S)
+    last, after = up.step, bed.moved(project.namespace, pod)[0]
     return (after - before) / (last - first)
 
 
@@ -104,14 +94,16 @@ def attempts_of(record: dict[str, Any]) -> list[int]:
 
 
 def test_the_bytes_of_a_step_are_what_sharding_needs(undisturbed: dict[str, Any], project: BedProject) -> None:
-    parameters = int(re.search(r"tiny-qwen2: ([\d,]+) parameters", log_of(project, undisturbed))[1].replace(",", ""))
+    said = re.search(r"tiny-qwen2: ([\d,]+) parameters", log_of(project, undisturbed))
+    assert said
+    parameters = int(said[1].replace(",", ""))
     # Gathered for the forward and the backward pass, reduced and scattered after it: each sends half between two.
     theory = 3 * parameters * 4 / 2
     assert 0.6 * theory < undisturbed["wire"] < 1.5 * theory
 
 
 def log_of(project: BedProject, record: dict[str, Any]) -> str:
-    return (project.folder / "runs" / record["submissionId"] / "job.log").read_text()
+    return (project.folder / "runs" / str(record["submissionId"]) / "job.log").read_text()
 
 
 def test_a_link_at_a_tenth_makes_training_slower_and_changes_nothing_else(
@@ -121,7 +113,7 @@ def test_a_link_at_a_tenth_makes_training_slower_and_changes_nothing_else(
     tenth = undisturbed["wire"] * 8 / usual / 10 / 1e6
     trains(project, "slow link", steps=12)
     with running_up(project) as up:
-        trains_past(up, 2)
+        up.reaches(2, seconds=UP_S)
         pod = workers(project)[0]
         bed.shape(project.namespace, pod, round(tenth, 2))
         try:
@@ -145,12 +137,12 @@ def step_times(log: str) -> list[float]:
 def test_short_breaks_of_the_network_are_waited_out(project: BedProject, bed: Bed, undisturbed: dict[str, Any]) -> None:
     trains(project, "short breaks", steps=STEPS)
     with running_up(project) as up:
-        trains_past(up, 2)
+        up.reaches(2, seconds=UP_S)
         one, other = workers(project)
         bed.part(project.namespace, one, other)
         time.sleep(SHORT_S)
         bed.join(project.namespace, one, other)
-        trains_past(up, steps_ended(up) + 2)
+        up.reaches(up.step + 2, seconds=UP_S)
         bed.cut(project.namespace, other)
         time.sleep(SHORT_S)
         bed.heal(project.namespace, other)
@@ -166,7 +158,7 @@ def test_a_deleted_worker_is_replaced_and_training_goes_on_from_its_checkpoint(
 ) -> None:
     trains(project, "worker deleted", steps=STEPS, trainCheckpointEvery=4)
     with running_up(project) as up:
-        trains_past(up, 6)
+        up.reaches(6, seconds=UP_S)
         victim = workers(project)[-1]
         bed.kubectl("delete", "pod", victim, "-n", project.namespace, "--grace-period=1", "--wait=false")
         output = up.succeeds(seconds=JOB_S)
@@ -187,7 +179,7 @@ def test_training_goes_on_elsewhere_when_a_node_is_lost(
 ) -> None:
     trains(project, "node lost", steps=STEPS, trainCheckpointEvery=4)
     with running_up(project) as up:
-        trains_past(up, 6)
+        up.reaches(6, seconds=UP_S)
         pods = project.pods("worker")
         victim = max(pods)
         node = pods[victim].spec.node_name
@@ -209,14 +201,14 @@ def test_training_goes_on_elsewhere_when_a_node_is_lost(
 def test_workers_that_stay_cut_off_from_each_other_end_the_run_with_that_reason(project: BedProject, bed: Bed) -> None:
     trains(project, "parted", steps=ENDLESS, trainMaxFailures=0, jobDeadlineSeconds=300)
     with running_up(project) as up:
-        trains_past(up, 2)
+        up.reaches(2, seconds=UP_S)
         one, other = workers(project)
         bed.part(project.namespace, one, other)
         try:
             output = up.fails(seconds=JOB_S)
         finally:
             bed.join(project.namespace, one, other)
-        stood = steps_ended(up)
+        stood = up.step
     assert f"job {up.job} ended as FAILED" in output
     assert "still reach each other?" in output
     assert one in output and other in output
@@ -228,7 +220,7 @@ def test_a_worker_that_stays_cut_off_ends_the_run_by_its_deadline_with_its_name(
     deadline = 300
     trains(project, "cut off", steps=ENDLESS, trainCheckpointEvery=1000, jobDeadlineSeconds=deadline)
     with running_up(project) as up:
-        trains_past(up, 2)
+        up.reaches(2, seconds=UP_S)
         victim = workers(project)[-1]
         bed.cut(project.namespace, victim)
         try:

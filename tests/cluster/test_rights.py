@@ -50,15 +50,13 @@ pulumi.export("status", job.status)
 """
 
 
-def grant(bed: Bed, namespace: str, name: str, account: str) -> dict[str, Any]:
-    """Applies docs/rbac/NAME.yaml to the namespace, bound to a service account in place of the group; its Role."""
+def grant(bed: Bed, namespace: str, name: str, account: str) -> None:
+    """Applies docs/rbac/NAME.yaml to the namespace, bound to a new service account in place of the group."""
     role, binding = yaml.safe_load_all((RULES / f"{name}.yaml").read_text())
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     account_item: dict[str, Any] = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
     for item in (account_item, role, {**binding, "subjects": [subject]}):
         bed.api.create({**item, "metadata": {**item["metadata"], "namespace": namespace}})
-    found: dict[str, Any] = role
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -142,15 +140,22 @@ def test_a_job_runs_with_the_rights_of_the_jobs_role(bed: Bed, stack: BedProject
 
 def test_these_rights_take_the_stack_down_again(bed: Bed, stack: BedProject) -> None:
     stack.must("destroy", "--yes", "--skip-preview")
-    for collection in (
+    collections = (
         "/apis/ray.io/v1/namespaces/{}/rayclusters",
         "/api/v1/namespaces/{}/pods",
         "/api/v1/namespaces/{}/secrets",
         "/apis/apps/v1/namespaces/{}/daemonsets",
         "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
-    ):
-        path = collection.format(stack.namespace)
-        bed.wait_until(f"nothing is left in {path}", 30, lambda path=path: bed.api.list(path) == [])
+    )
+
+    def left() -> list[str]:
+        return [
+            f"{item['metadata']['name']} of {collection}"
+            for collection in collections
+            for item in bed.api.list(collection.format(stack.namespace))
+        ]
+
+    bed.wait_until("nothing of the stack is left", 30, lambda: left() == [])
     assert stack.state() == []
 
 

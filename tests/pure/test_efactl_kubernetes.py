@@ -11,12 +11,13 @@ import pytest
 
 from efactl import commands
 from efactl.exit_codes import ExitCode
-from efactl.stack import JOB_TYPE, LOCAL_CLUSTER_TYPE, RAY_CLUSTER_READY_TYPE, Stack
+from efactl.stack import JOB_TYPE, KUBERNETES_PROVIDER_TYPE, LOCAL_CLUSTER_TYPE, RAY_CLUSTER_READY_TYPE, Stack
 from tests.support.fake_api_server import FakeApiServer
 from workload import job
 from workload.errors import ReportedError
 from workload.head import Head
 
+PROVIDER = {"type": KUBERNETES_PROVIDER_TYPE, "inputs": {"context": "it"}}
 SECRET = "4dabf18193072939515e22adb298388d"
 
 
@@ -113,8 +114,7 @@ def unreachable(tmp_path: Path) -> StackWith:
     kubeconfig = api.kubeconfig(tmp_path / "kubeconfig")
     api.close()
     kubeconfig.write_text(kubeconfig.read_text().replace(str(api.port), str(port)))
-    head = head_in_state(kubeconfig=secret(str(kubeconfig)))
-    return StackWith([{"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head}}])
+    return StackWith([{"type": KUBERNETES_PROVIDER_TYPE, "inputs": {"kubeconfig": secret(str(kubeconfig))}}])
 
 
 def test_down_says_at_once_that_the_cluster_is_gone_and_touches_nothing(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_down_stops_a_running_job_before_it_destroys_the_cluster(
     monkeypatch.setattr(commands, "_cluster_answers", lambda *_: True)
     monkeypatch.setattr(job, "unfinished", lambda head: [head.cluster_name])
     monkeypatch.setattr(job, "stop", lambda head, say: order.append(f"stop in {head.namespace}"))
-    stack = StackWith([{"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
+    stack = StackWith([PROVIDER, {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
 
     def run(command: Sequence[str], *, aside: bool) -> int:
         order.append(command[0])
@@ -163,6 +163,6 @@ def test_down_destroys_although_no_head_answers_any_more(
 
     monkeypatch.setattr(commands, "_cluster_answers", lambda *_: True)
     monkeypatch.setattr(job, "unfinished", silent)
-    stack = StackWith([{"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
+    stack = StackWith([PROVIDER, {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
     assert commands.down(stack, as_json=True) == ExitCode.OK
     assert "no job could be stopped first: no Ray head answers" in capsys.readouterr().err

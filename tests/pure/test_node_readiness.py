@@ -243,7 +243,7 @@ def test_the_plugins_pod_gives_the_reason(status: Mapping[str, Any], said: str, 
     else:
         assert verdict.log is not None, "the plugin's own words tell of a missing driver"
         assert verdict.log.previous is log
-        assert "AL2023_x86_64_NVIDIA" in verdict.reason
+        assert "AL2023_x86_64_NVIDIA" in verdict.log.hint
 
 
 def test_no_plugin_at_all_is_said() -> None:

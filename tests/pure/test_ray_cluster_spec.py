@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from infra import ray_cluster_spec
 from infra.instances import known
-from infra.ray_cluster_spec import RayClusterSpec, amount, spec_digest, worker_resources
+from infra.ray_cluster_manifest import ray_cluster, spec_digest
+from infra.ray_cluster_objects import image_pull, network_policy, volume_claim
+from infra.ray_cluster_spec import RayClusterSpec, amount, worker_resources
 from workload.errors import BadInputError
 
 
@@ -40,12 +41,12 @@ def without_gpus(**changes: Any) -> RayClusterSpec:
 
 
 def group(made: RayClusterSpec) -> dict[str, Any]:
-    [only] = ray_cluster_spec.ray_cluster(made)["spec"]["workerGroupSpecs"]
+    [only] = ray_cluster(made)["spec"]["workerGroupSpecs"]
     return dict(only)
 
 
 def head_pod(made: RayClusterSpec) -> dict[str, Any]:
-    return dict(ray_cluster_spec.ray_cluster(made)["spec"]["headGroupSpec"]["template"]["spec"])
+    return dict(ray_cluster(made)["spec"]["headGroupSpec"]["template"]["spec"])
 
 
 def worker_pod(made: RayClusterSpec) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def test_head_and_workers_run_the_same_unmodified_image() -> None:
 
 
 def test_the_head_has_no_gpu_and_keeps_off_gpu_nodes() -> None:
-    head = ray_cluster_spec.ray_cluster(spec())["spec"]["headGroupSpec"]
+    head = ray_cluster(spec())["spec"]["headGroupSpec"]
     pod = head["template"]["spec"]
     assert head["rayStartParams"]["num-gpus"] == "0"
     assert env(pod)["NVIDIA_VISIBLE_DEVICES"] == "void"
@@ -130,7 +131,7 @@ def test_set_quantities_win_over_derived_ones() -> None:
 )
 def test_a_worker_that_cannot_be_is_refused_with_its_setting(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInputError, match=message):
-        ray_cluster_spec.ray_cluster(spec(**changes))
+        ray_cluster(spec(**changes))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_every_disk_volume_has_a_limit() -> None:
 def test_the_group_is_as_many_workers_as_nodes_and_never_another_number() -> None:
     made = group(spec(nodes=5))
     assert made["replicas"] == made["minReplicas"] == made["maxReplicas"] == 5
-    assert ray_cluster_spec.ray_cluster(spec())["spec"]["enableInTreeAutoscaling"] is False
+    assert ray_cluster(spec())["spec"]["enableInTreeAutoscaling"] is False
 
 
 def test_workers_without_gpus_offer_trainers_and_ask_for_no_device() -> None:
@@ -248,35 +249,35 @@ def test_the_claim_is_mounted_in_every_pod_where_there_is_one() -> None:
     for pod in (head_pod, worker_pod):
         assert mount in container(pod(spec(claim="checkpoints")))["volumeMounts"]
         assert mount not in container(pod(spec()))["volumeMounts"]
-    claim = ray_cluster_spec.volume_claim(spec(claim="checkpoints"), storage_class="efs", size="1Ti")
+    claim = volume_claim(spec(claim="checkpoints"), storage_class="efs", size="1Ti")
     assert claim["spec"] == {
         "accessModes": ["ReadWriteMany"],
         "storageClassName": "efs",
         "resources": {"requests": {"storage": "1Ti"}},
     }
-    default = ray_cluster_spec.volume_claim(spec(claim="checkpoints"), storage_class="", size="1Ti")
+    default = volume_claim(spec(claim="checkpoints"), storage_class="", size="1Ti")
     assert "storageClassName" not in default["spec"], "an empty name would ask for no class at all"
 
 
 def test_pull_secrets_are_named_in_every_pod() -> None:
     made = spec(pull_secret="registry")
-    for pod in (head_pod(made), worker_pod(made), ray_cluster_spec.image_pull(made)["spec"]["template"]["spec"]):
+    for pod in (head_pod(made), worker_pod(made), image_pull(made)["spec"]["template"]["spec"]):
         assert pod["imagePullSecrets"] == [{"name": "registry"}]
 
 
 def test_nothing_but_the_clusters_own_pods_may_reach_its_ports() -> None:
-    policy = ray_cluster_spec.network_policy(spec())["spec"]
+    policy = network_policy(spec())["spec"]
     own = {"matchLabels": {"ray.io/cluster": "ray"}}
     assert policy == {
         "podSelector": own,
         "policyTypes": ["Ingress"],
         "ingress": [{"from": [{"podSelector": own}]}],
     }, "a peer without a namespaceSelector means this namespace; a rule without ports means all of them"
-    assert ray_cluster_spec.ray_cluster(spec())["spec"]["headGroupSpec"]["serviceType"] == "ClusterIP"
+    assert ray_cluster(spec())["spec"]["headGroupSpec"]["serviceType"] == "ClusterIP"
 
 
 def test_the_image_is_pulled_where_the_workers_will_stand_and_takes_nothing_from_them() -> None:
-    pod = ray_cluster_spec.image_pull(spec(zone="us-east-1b"))["spec"]["template"]["spec"]
+    pod = image_pull(spec(zone="us-east-1b"))["spec"]["template"]["spec"]
     worker = worker_pod(spec(zone="us-east-1b"))
     assert (pod["nodeSelector"], pod["tolerations"]) == (worker["nodeSelector"], worker["tolerations"])
     made = container(pod)

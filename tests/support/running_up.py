@@ -37,15 +37,23 @@ class RunningUp:
         return found[0].read_text() if found else ""
 
     @property
+    def step(self) -> int:
+        """The last step whose line has come: the job's log has every one, the output one in some seconds."""
+        return max((int(step) for step in re.findall(r"\[train\] step (\d+)/", self.log)), default=0)
+
+    @property
     def has_ended(self) -> bool:
         return self.process.poll() is not None
 
     def says(self, text: str, *, seconds: float) -> None:
         """Waits until it has said so."""
-        wait_for(
-            lambda: text in self.output or self.process.poll() is not None, seconds=seconds, what=f"saying '{text}'"
-        )
+        wait_for(lambda: text in self.output or self.has_ended, seconds=seconds, what=f"saying '{text}'")
         assert text in self.output, f"it ended without saying '{text}':\n{self.output}"
+
+    def reaches(self, step: int, *, seconds: float) -> None:
+        """Waits until a step has ended while the `up` goes on."""
+        wait_for(lambda: self.has_ended or self.step >= step, seconds=seconds, what=f"step {step}")
+        assert not self.has_ended, f"it ended before step {step}:\n{self.output}"
 
     def ends(self, *, seconds: float) -> int:
         """Its exit code."""

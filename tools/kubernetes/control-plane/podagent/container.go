@@ -398,7 +398,7 @@ func (c *container) attend(ctx context.Context, run *instance, rule imageRule) i
 		c.stop(run, c.pod.graceLeft())
 	}
 	stopProbes()
-	exit, signal := exitOf(run.state)
+	exit := exitOf(run.state)
 	reason := "Completed"
 	if exit != 0 {
 		reason = "Error"
@@ -407,7 +407,7 @@ func (c *container) attend(ctx context.Context, run *instance, rule imageRule) i
 	c.change(func(s *v1.ContainerStatus) {
 		s.Ready, s.Started = false, new(bool)
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-			ExitCode: exit, Signal: signal, Reason: reason, Message: message,
+			ExitCode: exit, Reason: reason, Message: message,
 			StartedAt: metav1.NewTime(run.started).Rfc3339Copy(), FinishedAt: metav1.Now().Rfc3339Copy(), ContainerID: s.ContainerID,
 		}}
 	})
@@ -482,12 +482,12 @@ func (c *container) logPath(number int32) string {
 }
 
 // exitOf words a process's end as container runtimes do: killed by signal n is exit code 128+n.
-func exitOf(state *os.ProcessState) (exit, signal int32) {
+func exitOf(state *os.ProcessState) int32 {
 	status := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
-		return 128 + int32(status.Signal()), 0
+		return 128 + int32(status.Signal())
 	}
-	return int32(status.ExitStatus()), 0
+	return int32(status.ExitStatus())
 }
 
 func newID() string {

@@ -137,8 +137,7 @@ func (e executor) ExecInContainer(_ context.Context, _ string, _ types.UID, _ st
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		code, _ := exitOf(exit.ProcessState)
-		return utilexec.CodeExitError{Err: err, Code: int(code)}
+		return utilexec.CodeExitError{Err: err, Code: int(exitOf(exit.ProcessState))}
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return nil

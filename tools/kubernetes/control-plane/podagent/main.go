@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -86,9 +87,18 @@ func parseOptions() (options, error) {
 }
 
 func run(ctx context.Context, opts options) error {
+	// Pods must not hold open what the agent's own parent left open.
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(opts.stateDir, 0o755); err != nil {
 		return err
 	}
+	lock, err := lockDirectory(opts.stateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	listener, err := net.Listen("tcp", opts.listen)
 	if err != nil {
 		return err
@@ -97,12 +107,6 @@ func run(ctx context.Context, opts options) error {
 	if err := replaceFile(filepath.Join(opts.stateDir, "kubelet-port"), []byte(strconv.Itoa(port)+"\n"), 0o644); err != nil {
 		return err
 	}
-	lock, err := lockDirectory(opts.stateDir)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-
 	config, err := clientcmd.BuildConfigFromFlags("", opts.kubeconfig)
 	if err != nil {
 		return err

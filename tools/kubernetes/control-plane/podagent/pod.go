@@ -216,6 +216,7 @@ func (p *podRunner) trySetUp() error {
 	p.sandbox, p.volumes, p.address = box, volumes, box.address.String()
 	p.mu.Unlock()
 	if err := p.writeHosts(); err != nil {
+		p.tearDown()
 		return err
 	}
 	p.writeState()

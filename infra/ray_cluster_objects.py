@@ -1,0 +1,70 @@
+"""PURE: what stands beside a RayCluster in its namespace: who may reach it, where it stores, the image on its nodes."""
+
+from typing import Any
+
+from infra.ray_cluster_manifest import placement, pod_basics
+from infra.ray_cluster_spec import RayClusterSpec
+
+
+def network_policy(spec: RayClusterSpec) -> dict[str, Any]:
+    """Every port of the cluster's pods is for the cluster's pods alone; port-forwards and probes come from the node."""
+    own_pods = {"matchLabels": {"ray.io/cluster": spec.name}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": f"{spec.name}-only-itself", "namespace": spec.namespace},
+        "spec": {
+            "podSelector": own_pods,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": own_pods}]}],
+        },
+    }
+
+
+def volume_claim(spec: RayClusterSpec, *, storage_class: str, size: str) -> dict[str, Any]:
+    """The claim `spec.claim`, written by every rank. An empty class takes the cluster's default."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": spec.claim, "namespace": spec.namespace},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": size}},
+            **({"storageClassName": storage_class} if storage_class else {}),
+        },
+    }
+
+
+def image_pull(spec: RayClusterSpec) -> dict[str, Any]:
+    """A DaemonSet that has every worker node pull the image as soon as it joins, and then only sleeps."""
+    labels = {"app.kubernetes.io/name": f"{spec.name}-image-pull"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": f"{spec.name}-image-pull", "namespace": spec.namespace},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    **pod_basics(spec),
+                    **placement(spec),
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [
+                        {
+                            "name": "image-pull",
+                            "image": spec.image,
+                            "command": ["/bin/bash", "-c", "exec sleep infinity"],
+                            "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
+                            "resources": {
+                                "requests": {"cpu": "1m", "memory": "8Mi"},
+                                "limits": {"cpu": "100m", "memory": "64Mi"},
+                            },
+                            "securityContext": {"allowPrivilegeEscalation": False},
+                        }
+                    ],
+                },
+            },
+        },
+    }
