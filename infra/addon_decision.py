@@ -11,10 +11,14 @@ _LONGEST_RELEASE_NAME = 53
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """What a cluster has of an add-on; `release` is the Helm release it belongs to, empty where there is none."""
+class AddonFound:
+    """What a cluster has of an add-on. `release` is the Helm release it belongs to, empty where it has none; `ours`:
+    that is this stack's own. `where` names the objects that were found, and is empty where none is.
+    """
 
     present: bool
+    ours: bool = False
+    where: str = ""
     release: str = ""
 
 
@@ -36,7 +40,17 @@ def release_name(namespace: str, chart: Chart) -> str:
     return f"{namespace[:room].rstrip('-')}-{digest}-{chart.name}"
 
 
-def decide(*, setting: str, mode: str, needed: str, found: Found | None, release: str) -> Decision:
+def installs(mode: str, found: AddonFound | None) -> bool:
+    """Whether a stack declares an add-on that it needs: on demand, or by itself where there is none but its own.
+
+    A user who may not look for it cannot install it either: that counts as somebody else's.
+    """
+    if mode == "auto":
+        return found is not None and (found.ours or not found.present)
+    return mode == "install"
+
+
+def decide(*, setting: str, mode: str, needed: str, found: AddonFound | None, release: str) -> Decision:
     """Whether to install one add-on as `release`.
 
     `needed` says what the workers have that needs it; empty means nothing does. `found` None means that this user may
@@ -44,7 +58,7 @@ def decide(*, setting: str, mode: str, needed: str, found: Found | None, release
     """
     if not needed:
         return Decision(install=False, reason="the workers have nothing that needs it")
-    ours = found is not None and found.present and found.release == release
+    ours = found is not None and found.ours
     if mode == "existing":
         if found is not None and not found.present:
             raise BadInputError(f"{setting} is existing, but the cluster has none for {needed}: set auto or install")
@@ -54,11 +68,16 @@ def decide(*, setting: str, mode: str, needed: str, found: Found | None, release
                 "would be removed: leave it at auto, or install one apart from this stack first"
             )
         return Decision(install=False, reason=f"{setting} is existing")
+    return Decision(install=installs(mode, found), reason=_reason(setting, mode, needed, found))
+
+
+def _reason(setting: str, mode: str, needed: str, found: AddonFound | None) -> str:
     if mode == "install":
-        return Decision(install=True, reason=f"{setting} is install")
+        return f"{setting} is install"
     if found is None:
-        return Decision(install=False, reason="this user may not look for it, so somebody else must have installed it")
-    if found.present and not ours:
-        whose = f"Helm release {found.release}" if found.release else "not made by Helm"
-        return Decision(install=False, reason=f"the cluster has one ({whose})")
-    return Decision(install=True, reason="this stack installed it" if ours else f"the cluster has none for {needed}")
+        return "this user may not look for it, so somebody else must have installed it"
+    if found.ours:
+        return "this stack installed it"
+    if found.present:
+        return f"the cluster has one ({f'Helm release {found.release}' if found.release else 'not made by Helm'})"
+    return f"the cluster has none for {needed}"

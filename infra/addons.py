@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra import versions
-from infra.addon_decision import Decision, Found, decide, release_name
+from infra.addon_decision import AddonFound, Decision, decide, release_name
 from infra.helm_pending import HelmPending, HelmPendingArgs
 from infra.instances import InstanceType
 from infra.kubernetes_settings import AddonSettings, KubernetesSettings
@@ -37,14 +37,14 @@ class AddonsArgs:
     efa_plugin: AddonSettings
     kuberay: AddonSettings
     image_mirror: str
-    found: Mapping[str, Found]
+    found: Mapping[str, AddonFound]
     ready_seconds: int
     kubeconfig: pulumi.Input[str]
     kube_context: str
 
     @classmethod
     def of(
-        cls, settings: KubernetesSettings, *, instance: InstanceType | None, found: Mapping[str, Found]
+        cls, settings: KubernetesSettings, *, instance: InstanceType | None, found: Mapping[str, AddonFound]
     ) -> "AddonsArgs":
         return cls(
             namespace=settings.namespace,

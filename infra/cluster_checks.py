@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 from infra import versions
-from infra.cluster_facts import AddonFound, ClusterFacts, NodeFacts, Permission
+from infra.addon_decision import AddonFound, installs
+from infra.cluster_facts import ClusterFacts, NodeFacts, Permission
 from infra.instances import known
 from infra.kubernetes_settings import AddonSettings, KubernetesSettings
 
@@ -21,16 +22,6 @@ _CHART = (
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
 )
-
-
-def installs(addon: AddonSettings, found: AddonFound | None) -> bool:
-    """Whether this stack declares the add-on: on demand, or by itself where there is none but its own.
-
-    A user who may not look for it cannot install it either: that counts as somebody else's.
-    """
-    if addon.mode == "auto":
-        return found is not None and (found.ours or not found.present)
-    return addon.mode == "install"
 
 
 def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Sequence[Permission]:
@@ -56,9 +47,9 @@ def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Seq
     ]
     if settings.namespace_mode == "create":
         permissions += [Permission(verb=verb, group="", resource="namespaces") for verb in _MANAGE]
-    if any(installs(addon, found) for _, addon, found in _addons(facts, settings)):
+    if any(installs(addon.mode, found) for _, addon, found in _addons(facts, settings)):
         permissions += [Permission(verb="create", group=group, resource=resource) for group, resource in _CHART]
-    if installs(settings.kuberay, facts.kuberay):
+    if installs(settings.kuberay.mode, facts.kuberay):
         permissions += [
             Permission(verb="create", group="apiextensions.k8s.io", resource="customresourcedefinitions"),
             Permission(verb="create", group="", resource="namespaces"),
@@ -66,12 +57,12 @@ def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Seq
     return sorted(set(permissions))
 
 
-def problems(facts: ClusterFacts, settings: KubernetesSettings) -> list[str]:
-    """Sentences, each with what is wrong and what to do about it; empty when the stack may be declared."""
+def problems(facts: ClusterFacts, settings: KubernetesSettings, *, stack: str) -> list[str]:
+    """Sentences, each with what is wrong and what to do about it; empty when `stack` may be declared."""
     return [
         *_version_problems(facts),
         *_permission_problems(facts, settings),
-        *_namespace_problems(facts, settings),
+        *_namespace_problems(facts, settings, stack),
         *_kuberay_problems(facts, settings),
         *_node_problems(facts, settings)[0],
     ]
@@ -126,11 +117,17 @@ def _grouped(permissions: Sequence[Permission]) -> str:
     return "; ".join(f"{', '.join(dict.fromkeys(found))} {resource}" for resource, found in verbs.items())
 
 
-def _namespace_problems(facts: ClusterFacts, settings: KubernetesSettings) -> list[str]:
+def _namespace_problems(facts: ClusterFacts, settings: KubernetesSettings, stack: str) -> list[str]:
     if settings.namespace_mode == "existing" and facts.namespace_exists is False:
         return [
             f"namespace {settings.namespace} does not exist, and kubeNamespaceMode is 'existing': "
             "make it, name another, or set kubeNamespaceMode to 'create'"
+        ]
+    if settings.namespace_mode == "create" and facts.namespace_exists and facts.namespace_stack != stack:
+        whose = f"belongs to stack {facts.namespace_stack}" if facts.namespace_stack else "was not made by this stack"
+        return [
+            f"namespace {settings.namespace} exists and {whose}, which would take it along when it is destroyed: "
+            "set kubeNamespace to another name, or kubeNamespaceMode to 'existing'"
         ]
     return []
 
@@ -142,7 +139,7 @@ def _kuberay_problems(facts: ClusterFacts, settings: KubernetesSettings) -> list
             f"the cluster serves RayCluster only as ray.io/{', '.join(served)}, this needs ray.io/v1: "
             "upgrade KubeRay to 1.0 or newer (CRDs too)"
         ]
-    if served or installs(settings.kuberay, facts.kuberay):
+    if served or installs(settings.kuberay.mode, facts.kuberay):
         return []
     if settings.kuberay.mode == "existing":
         return [

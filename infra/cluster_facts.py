@@ -7,30 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import versions
-from infra.addon_decision import release_name
+from infra.addon_decision import AddonFound, release_name
 from infra.device_plugins import EFA, NVIDIA, PluginKind, offered, provides
 from infra.kubernetes_objects import TYPE_LABEL, Object, condition, named, taint_text
 from infra.kubernetes_settings import KubernetesSettings
-from infra.ray_cluster_spec import ZONE_LABEL
+from infra.ray_cluster_spec import STACK_LABEL, ZONE_LABEL
 from workload.kubernetes_access import KubernetesError
 from workload.kubernetes_api import FORBIDDEN, NOT_FOUND, KubernetesApi
 
 # The chart's and the kustomization's name for the operator.
 OPERATOR_LABELS = "app.kubernetes.io/name in (kuberay-operator,kuberay)"
 AT_ONCE = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class AddonFound:
-    """`release` is the Helm release it belongs to, empty where it has none; `ours`: that is this stack's own.
-
-    `where` names the objects that were found, and is empty where none is.
-    """
-
-    present: bool
-    ours: bool
-    where: str
-    release: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -67,8 +54,8 @@ class ClusterFacts:
     """A cluster as this user may see it: None where it may not be looked at.
 
     `version` is the API server's ("v1.34.3"). `crd_versions` are the served versions of RayCluster, empty without it.
-    `nodes` are those of the workers (the node selector's). `denied` holds what this stack needs and this user may not
-    do. `calls` counts the calls it took.
+    `namespace_stack` is the stack that made the namespace, empty where none did. `nodes` are those of the workers (the
+    node selector's). `denied` holds what this stack needs and this user may not do. `calls` counts the calls it took.
     """
 
     server: str
@@ -78,6 +65,7 @@ class ClusterFacts:
     nvidia_plugin: AddonFound | None
     efa_plugin: AddonFound | None
     namespace_exists: bool | None
+    namespace_stack: str
     nodes: tuple[NodeFacts, ...] | None
     denied: tuple[Permission, ...] = ()
     calls: int = 0
@@ -127,6 +115,7 @@ def read_facts(
                 EFA, release_name(settings.namespace, versions.EFA_CHART), daemonsets.result(), seen
             ),
             namespace_exists=None if namespace.result() is None else bool(namespace.result()),
+            namespace_stack=_label(namespace.result(), STACK_LABEL),
             nodes=None if seen is None else tuple(node_facts(node) for node in seen),
         )
         asking = () if needed is None or everything.result() else needed(facts)
@@ -147,8 +136,8 @@ def plugin_found(
         return addon_found("DaemonSet", plugins, ours)
     built_in = [node["metadata"]["name"] for node in nodes or () if offered(node, kind.resource)]
     if built_in:
-        return AddonFound(present=True, ours=False, where=f"node {built_in[0]} offers {kind.resource} by itself")
-    return None if daemonsets is None else AddonFound(present=False, ours=False, where="")
+        return AddonFound(present=True, where=f"node {built_in[0]} offers {kind.resource} by itself")
+    return None if daemonsets is None else AddonFound(present=False)
 
 
 def addon_found(kind: str, objects: Sequence[Object], ours: str) -> AddonFound:
@@ -182,6 +171,10 @@ def _release(found: Object) -> str:
     if found["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") != "Helm":
         return ""
     return str(found["metadata"].get("annotations", {}).get("meta.helm.sh/release-name", ""))
+
+
+def _label(found: Mapping[str, Any] | None, name: str) -> str:
+    return str((found or {}).get("metadata", {}).get("labels", {}).get(name, ""))
 
 
 class _Asked:

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra import instances, versions
-from infra.addon_decision import Found
+from infra.addon_decision import AddonFound
 from infra.addons import Addons, AddonsArgs
 from infra.kubernetes_settings import KubernetesSettings
 from infra.ray_cluster import RayCluster, RayClusterArgs
@@ -38,7 +38,7 @@ class KubernetesRayArgs:
 
     settings: KubernetesSettings
     cluster_id: str
-    found: Mapping[str, Found]
+    found: Mapping[str, AddonFound]
 
 
 class KubernetesRay(pulumi.ComponentResource):
@@ -57,6 +57,9 @@ class KubernetesRay(pulumi.ComponentResource):
             kubeconfig=access.kubeconfig or None,
             context=access.context or None,
             cluster_identifier=args.cluster_id,
+            # What an `up` made in the moment it was killed is not in the state; the next one takes it over. Whether the
+            # namespace is this stack's own to take is checked before.
+            upsert_existing_objects=True,
             opts=own,
         )
         here = pulumi.ResourceOptions(parent=self, providers=[provider])
@@ -76,7 +79,7 @@ class KubernetesRay(pulumi.ComponentResource):
                 gpus=instance.gpus if instance else 0,
                 efa=instance.efa_interfaces if instance else 0,
                 tolerations=[GPU_TOLERATION] if instance else [],
-                addons=[plugin.name for plugin in plugins],
+                addons=[pulumi.Output.format("{0} {1}", plugin.name, plugin.status.revision) for plugin in plugins],
                 ready_seconds=settings.ready_seconds,
             ),
             own,

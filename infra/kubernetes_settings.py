@@ -8,14 +8,12 @@ import pulumi
 
 from infra import instances
 from infra.config_reader import ConfigReader
-from infra.ray_cluster_spec import STORAGE_MOUNT
+from infra.ray_cluster_spec import RESERVED_ENV, STORAGE_MOUNT
 from workload.errors import BadInputError
 from workload.kubernetes_access import KubernetesAccess
 
 ADDON_MODES = ("auto", "install", "existing")
 NAMESPACE_MODES = ("create", "existing")
-# What the cluster's own specification of the Ray pods sets; see infra.ray_cluster_spec.
-RESERVED_RAY_ENV = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ADDRESS", "NVIDIA_VISIBLE_DEVICES")
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
@@ -145,7 +143,7 @@ def _ray(read: ConfigReader) -> RaySettings:
     for name, value in env.items():
         if not _ENV_NAME.fullmatch(name):
             read.problem("rayEnv", name, "is not the name of an environment variable")
-        elif name in RESERVED_RAY_ENV:
+        elif name in RESERVED_ENV:
             read.problem("rayEnv", name, "is set by the cluster itself")
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             read.problem("rayEnv", name, "must have text as its value; put it in quotes")

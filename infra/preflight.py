@@ -3,9 +3,8 @@
 import pulumi
 
 from infra import versions
-from infra.addon_decision import Found
 from infra.cluster_checks import needed_permissions, notes, problems
-from infra.cluster_facts import AddonFound, read_facts
+from infra.cluster_facts import read_facts
 from infra.kubernetes_ray import KubernetesRayArgs, cluster_identity
 from infra.kubernetes_settings import KubernetesSettings
 from workload.errors import ReportedError
@@ -21,7 +20,7 @@ def inspected(settings: KubernetesSettings) -> KubernetesRayArgs:
     Raises PreflightError with every problem found, KubernetesError where the cluster cannot be asked.
     """
     facts = read_facts(settings, lambda seen: needed_permissions(seen, settings))
-    if found := problems(facts, settings):
+    if found := problems(facts, settings, stack=pulumi.get_stack()):
         raise PreflightError("\n".join([f"this cluster ({facts.server}) cannot take the stack:", *_listed(found)]))
     for note in notes(facts, settings):
         pulumi.log.info(note)
@@ -33,12 +32,8 @@ def inspected(settings: KubernetesSettings) -> KubernetesRayArgs:
     return KubernetesRayArgs(
         settings=settings,
         cluster_id=settings.cluster_id or cluster_identity(settings.access),
-        found={chart.name: _found(addon) for chart, addon in addons.items() if addon is not None},
+        found={chart.name: addon for chart, addon in addons.items() if addon is not None},
     )
-
-
-def _found(addon: AddonFound) -> Found:
-    return Found(present=addon.present, release=addon.release)
 
 
 def _listed(lines: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from infra import ray_cluster_manifest, ray_cluster_objects
 from infra.auth_token import RayAuthToken
 from infra.instances import InstanceType
 from infra.kubernetes_settings import KubernetesSettings
-from infra.ray_cluster_spec import SECRET_KEY, RayClusterSpec
+from infra.ray_cluster_spec import SECRET_KEY, STACK_LABEL, RayClusterSpec
 
 # Running pods follow a change of the replicas alone (kuberay#4051): all else needs a new RayCluster.
 REPLACING = [
@@ -101,7 +101,11 @@ class RayCluster(pulumi.ComponentResource):
         kept = pulumi.ResourceOptions(parent=self, retain_on_delete=args.claim_made and args.storage_keep)
         namespace: pulumi.Input[str] = spec.namespace
         if args.namespace_made:
-            made = k8s.core.v1.Namespace(f"{name}-namespace", metadata={"name": spec.namespace}, opts=kept)
+            made = k8s.core.v1.Namespace(
+                f"{name}-namespace",
+                metadata={"name": spec.namespace, "labels": {STACK_LABEL: pulumi.get_stack()}},
+                opts=kept,
+            )
             namespace = made.metadata["name"]
 
         self.token = RayAuthToken(f"{name}-auth-token", own).token

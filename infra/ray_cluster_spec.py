@@ -12,6 +12,8 @@ CLUSTER_NAME = "ray"
 WORKER_GROUP = "gpu-workers"
 HEAD_CONTAINER, WORKER_CONTAINER = "ray-head", "ray-worker"
 STORAGE_MOUNT = "/mnt/ray-train"
+# On the namespace: whose it is.
+STACK_LABEL = "ray-train-efa/stack"
 GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"
 # Set by us on our nodes, by GPU feature discovery on others'; the NVIDIA chart's own affinity reads it too.
 GPU_NODE_LABEL = "nvidia.com/gpu.present"

@@ -78,7 +78,7 @@ def judge_pods(declared: DeclaredCluster, seen: SeenCluster) -> PodsReady | Wait
     own.sort(key=lambda pod: (role(pod) != "head", str(pod["metadata"]["name"])))
     heads = [pod for pod in own if role(pod) == "head"]
     workers = [pod for pod in own if role(pod) != "head"]
-    head_ready = any(is_ready(pod) for pod in heads)
+    since = [parsed(condition(pod, "Ready").get("lastTransitionTime")) for pod in heads if is_ready(pod)]
     for pod in own:
         if other := _image_of(pod, declared.image):
             return Waiting(
@@ -90,7 +90,12 @@ def judge_pods(declared: DeclaredCluster, seen: SeenCluster) -> PodsReady | Wait
     if failing := _replica_failure(cluster):
         return failing
     troubles = [
-        pod_trouble(pod, seen.events, unschedulable_seconds=declared.unschedulable_seconds, head_ready=head_ready)
+        pod_trouble(
+            pod,
+            seen.events,
+            unschedulable_seconds=declared.unschedulable_seconds,
+            head_since=max(since, default=None),
+        )
         for pod in own
     ]
     if trouble := _first([found for found in troubles if found]):

@@ -34,9 +34,9 @@ def is_leaving(pod: Object) -> bool:
 
 
 def pod_trouble(
-    pod: Object, events: Sequence[Object], *, unschedulable_seconds: float, head_ready: bool
+    pod: Object, events: Sequence[Object], *, unschedulable_seconds: float, head_since: datetime | None
 ) -> Waiting | Failed | None:
-    """None for a Ready pod. `events` are the Warnings of its namespace."""
+    """None for a Ready pod. `events` are the Warnings of its namespace; `head_since`: since when the head is Ready."""
     if is_ready(pod):
         return None
     name = pod["metadata"]["name"]
@@ -49,14 +49,13 @@ def pod_trouble(
     where = f"{who} on node {pod['spec']['nodeName']}"
     containers = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
     for container in containers:
-        if found := _container_trouble(pod, where, container, head_ready):
+        if found := _container_trouble(pod, where, container, head_since):
             return found
-    warning = _last_warning(pod, events)
     started = [container for container in containers if "running" in container.get("state", {})]
     if not started:
-        return _not_started(where, name, warning)
-    said = f": {warning['message']}" if warning and warning.get("reason") == "Unhealthy" else ""
-    said = said or f" ({condition(pod, 'Ready').get('message', 'its probes have not answered yet')})"
+        return _not_started(where, name, _last_warning(pod, events, probes=False))
+    warning = _last_warning(pod, events, probes=True)
+    said = f": {warning['message']}" if warning else f" ({condition(pod, 'Ready').get('message', 'not probed yet')})"
     return Waiting(reason=f"{where} runs, but is not Ready{said}", code=f"unready:{name}")
 
 
@@ -92,7 +91,9 @@ def _unscheduled(pod: Object, who: str, events: Sequence[Object], patience: floa
     return Waiting(reason=f"{who} has no node: {said}", code=f"unscheduled:{role(pod)}", patience=patience)
 
 
-def _container_trouble(pod: Object, where: str, container: Object, head_ready: bool) -> Waiting | Failed | None:
+def _container_trouble(
+    pod: Object, where: str, container: Object, head_since: datetime | None
+) -> Waiting | Failed | None:
     name = pod["metadata"]["name"]
     state = container.get("state", {})
     waiting = state.get("waiting", {})
@@ -111,16 +112,23 @@ def _container_trouble(pod: Object, where: str, container: Object, head_ready: b
         return Waiting(reason=f"{where} cannot start: {reason}: {message}", code=f"config:{name}", patience=CONFIG_S)
     ended = state.get("terminated") or container.get("lastState", {}).get("terminated")
     if ended and not container.get("ready") and not (state.get("terminated") and ended.get("exitCode") == 0):
+        if _lost_its_head(pod, ended, head_since):
+            return _ended_with_head(pod, where, container, ended)
         return _crash(pod, where, container, ended)
     if container["name"] == WAIT_FOR_GCS and "running" in state:
         said = "waits for the head's GCS"
-        if not head_ready:
+        if head_since is None:
             return Waiting(reason=f"{where} {said}", code="gcs")
         return Waiting(
-            reason=f"{where} {said}, although the head is Ready: is the head's Service resolved there, and does a "
-            "NetworkPolicy let pods of the cluster reach each other?",
+            reason=f"{where} {said}, and the head is Ready",
             code="gcs-unreachable",
             patience=GCS_S,
+            log=LogOf(
+                namespace=pod["metadata"]["namespace"],
+                pod=name,
+                container=WAIT_FOR_GCS,
+                hint="Is the head's Service resolved there, and do NetworkPolicies let the pods reach each other?",
+            ),
         )
     return None
 
@@ -147,6 +155,23 @@ def _crash(pod: Object, where: str, container: Object, ended: Object) -> Waiting
     )
 
 
+def _lost_its_head(pod: Object, ended: Object, head_since: datetime | None) -> bool:
+    """Ray's worker nodes end when their head has been gone for a minute."""
+    if role(pod) == "head" or ended.get("reason") == "OOMKilled":
+        return False
+    return head_since is None or parsed(ended.get("finishedAt")) <= head_since
+
+
+def _ended_with_head(pod: Object, where: str, container: Object, ended: Object) -> Waiting:
+    """No fault of the worker's, and no reason to give it up: a kubelet starts it again, in up to 5 minutes."""
+    did = "starts again" if "running" in container.get("state", {}) else "waits to be started again"
+    return Waiting(
+        reason=f"{where}: container {container['name']} {did}: it ended (exit code {ended.get('exitCode')}) "
+        "while no head was Ready",
+        code=f"headless:{pod['metadata']['name']}",
+    )
+
+
 def _memory_limit(pod: Object, container: str) -> str:
     for spec in pod["spec"].get("containers", []):
         if spec["name"] == container:
@@ -167,6 +192,12 @@ def _not_started(where: str, name: str, warning: Object | None) -> Waiting:
     return Waiting(reason=f"{where} cannot start: {reason}: {message}", code=f"start:{name}", patience=patience)
 
 
-def _last_warning(pod: Object, events: Sequence[Object]) -> Object | None:
-    own = [event for event in events if event["involvedObject"].get("uid") == pod["metadata"]["uid"]]
+def _last_warning(pod: Object, events: Sequence[Object], *, probes: bool) -> Object | None:
+    """The last one of its probes, or the last one of anything else."""
+    own = [
+        event
+        for event in events
+        if event["involvedObject"].get("uid") == pod["metadata"]["uid"]
+        and (event.get("reason") == "Unhealthy") is probes
+    ]
     return max(own, key=when, default=None)

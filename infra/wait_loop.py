@@ -14,7 +14,7 @@ from workload.kubernetes_watch import Watching
 T = TypeVar("T")
 
 SILENCE_S, REFUSED_S = 60.0, 10.0
-LOOK_S, REPEAT_S = 1.0, 20.0
+LOOK_S, PASSING_S, REPEAT_S = 1.0, 1.5, 20.0
 LOG_LINES = 10
 
 
@@ -35,6 +35,7 @@ def until(
     started = time.monotonic()
     patience = Patience()
     said, said_at = Waiting(reason="", code=""), started
+    cause, since = said, started
     while True:
         verdict = _verdict(look, watching)
         if not isinstance(verdict, Waiting | Failed):
@@ -51,8 +52,12 @@ def until(
                 f"{what}: not within {seconds:g} s (kubeReadySeconds): {verdict.reason}"
                 f"{_log_end(verdict.log, watching)}"
             )
-        # The same cause in other words (a retry's pod has another name) is not news each time.
-        if verdict.code != said.code or (verdict.reason != said.reason and now - said_at >= REPEAT_S):
+        if verdict.code != cause.code:
+            cause, since = verdict, now
+        # What passes at once is not worth a line, and the same cause in other words (a retry's pod has another name)
+        # not each time.
+        news = verdict.code != said.code and now - since >= PASSING_S
+        if news or (verdict.code == said.code and verdict.reason != said.reason and now - said_at >= REPEAT_S):
             say(f"{what}: {verdict.reason}")
             said, said_at = verdict, now
         _pause(watching, interrupt)

@@ -75,7 +75,7 @@ class Watching:
 
     def trouble(self) -> Trouble | None:
         """The longest lasting failure to get an answer; None while all is well."""
-        failing = [collection.failing for collection in self._collections.values() if collection.failing]
+        failing = [collection.failing for collection in list(self._collections.values()) if collection.failing]
         if not failing:
             return None
         since, error = min(failing, key=lambda failure: failure[0])
@@ -112,7 +112,7 @@ class _Collection:
             except Exception as raised:
                 # Reading a connection that another thread hangs up raises whatever it likes.
                 error = raised if isinstance(raised, KubernetesError) else KubernetesError(f"{self._doing}: {raised!r}")
-                if error.status in (FORBIDDEN, NOT_FOUND):
+                if error.status in (FORBIDDEN, NOT_FOUND) and self._is_final():
                     self._set(Listing(refused=str(error)))
                     return
                 if error.status == GONE or self._owner.ended.is_set():
@@ -120,6 +120,10 @@ class _Collection:
                 self._fail(error)
                 self._owner.ended.wait(pause)
                 pause = min(2 * pause, LONGEST_RETRY_S)
+
+    def _is_final(self) -> bool:
+        """An API server that has just started refuses, for a moment, what it will grant: its roles are not read yet."""
+        return self.listing is None and self._owner.trouble() is None
 
     def _list(self) -> str:
         listed = self._owner.api.get(self._path, doing=self._doing.replace("watching", "listing"), **self._query)

@@ -8,6 +8,7 @@ import pytest
 
 from infra.versions import EFA_CHART, KUBERAY_CHART, NVIDIA_CHART
 from tests.support.bed_project import BedProject
+from tests.support.helm import releases
 from tests.support.inventory import inventory
 from tools.bed import Bed, start_bed
 from tools.bed.charts import chart_folder
@@ -59,18 +60,16 @@ def first_up(project: BedProject, first_preview: dict[str, str]) -> str:
     return project.must("up", "--yes", "--skip-preview")
 
 
-def releases(bed: Bed) -> dict[str, str]:
-    """Helm's last word on each release of the cluster."""
-    secrets = bed.api.list("/api/v1/secrets?labelSelector=owner%3Dhelm")
-    by_version = sorted(secrets, key=lambda secret: int(secret["metadata"]["labels"]["version"]))
-    return {secret["metadata"]["labels"]["name"]: secret["metadata"]["labels"]["status"] for secret in by_version}
-
-
 def devices(bed: Bed) -> dict[str, tuple[str | None, str | None]]:
     """GPUs and EFA interfaces that each GPU node gives out."""
     nodes = bed.api.list("/api/v1/nodes?labelSelector=role%3Dgpu-worker")
     offered = {node["metadata"]["name"]: node["status"]["allocatable"] for node in nodes}
     return {name: (allocatable.get(GPU), allocatable.get(EFA)) for name, allocatable in offered.items()}
+
+
+def in_the_cluster(project: BedProject) -> set[str]:
+    """The objects of the cluster that the state has."""
+    return {resource["urn"] for resource in project.state() if resource["type"].startswith("kubernetes:")}
 
 
 def test_a_preview_before_any_kind_or_namespace_exists_shows_the_whole_stack(
@@ -106,21 +105,24 @@ def test_an_unchanged_up_changes_nothing(project: BedProject, first_up: str) -> 
 def test_a_destroy_while_the_api_server_is_gone_ends_soon_and_loses_nothing(
     bare: Bed, project: BedProject, first_up: str
 ) -> None:
-    state, held = project.state(), inventory(bare)
+    state, held = in_the_cluster(project), inventory(bare)
     bare.stop_api_server()
     try:
         began = time.monotonic()
-        destroyed = project.pulumi("destroy", "--yes", "--skip-preview")
-        down = project.efactl("down")
+        first = project.efactl("down")
+        plain = project.pulumi("destroy", "--yes", "--skip-preview")
+        # By now the state has lost what is not in the cluster, the head among it.
+        last = project.efactl("down")
         took = time.monotonic() - began
     finally:
         bare.start_api_server()
-    assert destroyed.returncode != 0
-    assert "unreachable" in destroyed.stdout
-    assert down.returncode == 1
-    assert "Nothing was destroyed: run again once the cluster answers" in down.stderr
+    for down in (first, last):
+        assert down.returncode == 1
+        assert "Nothing was destroyed: run again once the cluster answers" in down.stderr
+    assert plain.returncode != 0
+    assert "unreachable" in plain.stdout
     assert took < 120
-    assert [resource["urn"] for resource in project.state()] == [resource["urn"] for resource in state]
+    assert in_the_cluster(project) == state
     assert held - inventory(bare) == set()
 
 

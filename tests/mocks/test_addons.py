@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from infra import versions
-from infra.addon_decision import Found
+from infra.addon_decision import AddonFound
 from infra.addons import Addons
 from infra.instances import known
 from infra.kubernetes_settings import AddonSettings
@@ -76,7 +76,7 @@ def test_workers_without_gpus_need_the_operator_alone() -> None:
 
 def test_nothing_is_registered_where_the_cluster_has_all() -> None:
     found = dict.fromkeys(
-        ("nvidia-device-plugin", "aws-efa-k8s-device-plugin", "kuberay-operator"), Found(present=True)
+        ("nvidia-device-plugin", "aws-efa-k8s-device-plugin", "kuberay-operator"), AddonFound(present=True)
     )
     assert [resource.name for resource in made_with(found=found)] == ["addons"]
 

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from infra import versions
-from infra.addon_decision import Found, decide, release_name
+from infra.addon_decision import AddonFound, decide, release_name
 from infra.addons import AddonsArgs, chart_source, efa_values, kuberay_values, nvidia_values
 from infra.instances import known
 from infra.kubernetes_settings import AddonSettings
 from workload.errors import BadInputError
 
 OURS = "ray-train-kuberay-operator"
-NONE = Found(present=False)
-THEIRS = Found(present=True, release="kuberay")
-BY_HAND = Found(present=True)
-OWN = Found(present=True, release=OURS)
+NONE = AddonFound(present=False)
+THEIRS = AddonFound(present=True, release="kuberay")
+BY_HAND = AddonFound(present=True)
+OWN = AddonFound(present=True, ours=True, release=OURS)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ OWN = Found(present=True, release=OURS)
     ],
 )
 def test_an_add_on_is_installed_where_it_is_needed_and_nobody_elses(
-    mode: str, found: Found | None, install: bool, reason: str
+    mode: str, found: AddonFound | None, install: bool, reason: str
 ) -> None:
     made = decide(setting="addonKubeRay", mode=mode, needed="Ray clusters", found=found, release=OURS)
     assert made.install is install

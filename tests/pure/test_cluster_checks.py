@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from infra.cluster_checks import installs, needed_permissions, notes, problems
-from infra.cluster_facts import AddonFound, ClusterFacts, NodeFacts, Permission, addon_found, node_facts, plugin_found
+from infra import cluster_checks
+from infra.addon_decision import AddonFound, installs
+from infra.cluster_checks import needed_permissions, notes
+from infra.cluster_facts import ClusterFacts, NodeFacts, Permission, addon_found, node_facts, plugin_found
 from infra.device_plugins import EFA, NVIDIA, provides
 from infra.kubernetes_settings import AddonSettings, KubernetesSettings, RaySettings, StorageSettings
 from workload.kubernetes_access import KubernetesAccess
@@ -74,9 +76,14 @@ def facts(**changes: Any) -> ClusterFacts:
         "nvidia_plugin": FOREIGN,
         "efa_plugin": FOREIGN,
         "namespace_exists": True,
+        "namespace_stack": "",
         "nodes": (gpu_node("gpu-1"), gpu_node("gpu-2")),
     }
     return ClusterFacts(**{**values, **changes})
+
+
+def problems(found: ClusterFacts, wanted: KubernetesSettings) -> list[str]:
+    return cluster_checks.problems(found, wanted, stack="dev")
 
 
 def test_a_cluster_with_all_that_is_needed_has_no_problem_and_nothing_to_note() -> None:
@@ -111,6 +118,15 @@ def test_a_namespace_that_must_exist_and_does_not_is_a_problem() -> None:
     (problem,) = problems(facts(namespace_exists=False), settings())
     assert "namespace team does not exist" in problem
     assert problems(facts(namespace_exists=False), settings(namespace_mode="create")) == []
+
+
+def test_a_namespace_to_be_made_may_exist_only_where_this_stack_made_it() -> None:
+    assert problems(facts(namespace_stack="dev"), settings(namespace_mode="create")) == []
+    (foreign,) = problems(facts(), settings(namespace_mode="create"))
+    assert "namespace team exists and was not made by this stack" in foreign
+    assert "kubeNamespaceMode to 'existing'" in foreign
+    (other,) = problems(facts(namespace_stack="prod"), settings(namespace_mode="create"))
+    assert "belongs to stack prod" in other
 
 
 def test_kuberay_missing_is_a_problem_only_where_nobody_installs_it() -> None:
@@ -191,7 +207,7 @@ def test_a_zone_without_nodes_is_a_problem_and_one_with_too_few_a_note() -> None
 def test_auto_installs_what_is_missing_or_its_own(
     mode: AddonSettings, found: AddonFound | None, installed: bool
 ) -> None:
-    assert installs(mode, found) is installed
+    assert installs(mode.mode, found) is installed
 
 
 def test_rights_are_asked_for_as_far_as_the_stack_goes() -> None:

@@ -66,3 +66,12 @@ def test_without_an_error_line_the_end_of_the_log_is_what_is_useful() -> None:
         watched.progress.line(f"noise {number}")
     assert watched.progress.last_useful_lines()[-1] == "noise 49"
     assert len(watched.progress.last_useful_lines()) == 12
+
+
+def test_where_training_stood_is_known_though_the_step_was_not_shown() -> None:
+    watched = Watched()
+    assert watched.progress.last_step() == ""
+    for step in (1, 2):
+        watched.progress.line(f"[train] step {step}/10 loss 3.0")
+    watched.now += 61.0
+    assert watched.progress.last_step() == "the last step that was seen, 61 s ago: 2/10 loss 3.0"

@@ -192,6 +192,21 @@ def test_a_crash_brings_its_log_and_counts_as_one_cause_through_its_restarts() -
     assert not down.log.previous, "it has not been started again: its last words are in the current log"
 
 
+def test_a_worker_that_ended_with_its_head_is_no_crash_loop() -> None:
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-11-29T18:05:00Z"}}
+    backing_off = starting("ray-worker-bb", state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ended)
+
+    def head_ready_at(stamp: str) -> dict[str, Any]:
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": stamp}
+        return pod("ray-head", kind="head", status={**HEAD["status"], "conditions": [ready]})
+
+    with_it = waiting(seen(head_ready_at("2026-11-29T18:06:00Z"), WORKERS[0], backing_off))
+    assert "it ended (exit code 1) while no head was Ready" in with_it.reason
+    assert with_it.patience is None
+    by_itself = waiting(seen(head_ready_at("2026-11-29T18:04:00Z"), WORKERS[0], backing_off))
+    assert by_itself.patience is not None
+
+
 def test_a_container_out_of_memory_names_its_limit() -> None:
     killed = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
     backing_off = starting("ray-worker-bb", state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=killed)
@@ -211,7 +226,7 @@ def test_a_worker_that_waits_for_a_head_does_not_hide_why_the_head_does_not_star
     )
     pulling = starting("ray-head", "head", state={"waiting": {"reason": "ErrImagePull", "message": "denied"}})
     assert "denied" in waiting(seen(gcs, pulling)).reason
-    assert "although the head is Ready" in waiting(seen(gcs, HEAD)).reason
+    assert "waits for the head's GCS, and the head is Ready" in waiting(seen(gcs, HEAD)).reason
 
 
 @pytest.mark.parametrize(

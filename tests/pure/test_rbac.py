@@ -5,8 +5,9 @@ from typing import Any
 
 import yaml
 
+from infra.addon_decision import AddonFound
 from infra.cluster_checks import needed_permissions
-from infra.cluster_facts import AddonFound, ClusterFacts
+from infra.cluster_facts import ClusterFacts
 from infra.kubernetes_settings import AddonSettings, KubernetesSettings, RaySettings, StorageSettings
 from workload.kubernetes_access import KubernetesAccess
 
@@ -75,6 +76,7 @@ def facts() -> ClusterFacts:
         nvidia_plugin=there,
         efa_plugin=there,
         namespace_exists=True,
+        namespace_stack="",
         nodes=None,
     )
 

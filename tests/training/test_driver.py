@@ -7,7 +7,7 @@ import pytest
 from tests.training.arguments import arguments, config
 from tests.training.job import PROJECT, run_driver
 from training.checkpoint_files import Progress, write_marker, write_progress
-from training.driver import EXIT_BAD_ARGUMENT, EXIT_FAILED, count_ranks
+from training.driver import EXIT_BAD_ARGUMENT, EXIT_FAILED, collective_seconds, count_ranks, missing_ranks
 from training.errors import TrainingError
 from training.storage import LocalFolder
 
@@ -86,3 +86,29 @@ def test_the_driver_loads_neither_torch_nor_transformers_before_it_needs_ray_tra
     program = "import sys, training.driver; print(sorted({'torch', 'transformers', 'ray', 'numpy'} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]", "every second here is one in which no rank can start"
+
+
+def ray_node(name: str, *, alive: bool, gpus: int = 1, address: str = "10.0.0.1") -> dict[str, object]:
+    """As `ray.nodes()` describes it: a dead node has no resources."""
+    resources = {"GPU": float(gpus)} if alive and gpus else {}
+    return {"NodeManagerHostname": name, "NodeManagerAddress": address, "Alive": alive, "Resources": resources}
+
+
+def test_ranks_without_a_place_are_told_with_the_nodes_that_ray_lost() -> None:
+    head, worker = ray_node("head", alive=True, gpus=0), ray_node("worker-a", alive=True)
+    lost = ray_node("worker-b", alive=False, address="10.0.0.7")
+    assert missing_ranks([head, worker, ray_node("worker-b", alive=True)], "GPU", 2) == []
+    assert missing_ranks([head, worker, lost], "GPU", 2) == [
+        "Ray has lost node worker-b (10.0.0.7) and has 1 GPU where 2 ranks take one each"
+    ]
+    assert missing_ranks([head, worker], "GPU", 2) == ["Ray has 1 GPU where 2 ranks take one each"]
+
+
+def test_a_node_that_is_back_is_not_lost() -> None:
+    nodes = [ray_node("worker-b", alive=False), ray_node("worker-b", alive=True)]
+    assert missing_ranks(nodes, "GPU", 2) == ["Ray has 1 GPU where 2 ranks take one each"]
+
+
+@pytest.mark.parametrize(("deadline", "seconds"), [(86_400.0, 600), (400.0, 100), (1.0, 1)])
+def test_a_rank_waits_for_another_for_a_part_of_the_deadline(deadline: float, seconds: int) -> None:
+    assert collective_seconds(deadline) == seconds

@@ -56,22 +56,26 @@ def main() -> int:
     return 0
 
 
-def worker_nodes() -> list[tuple[str, str]]:
-    """Ids and host names of the Ray cluster's workers; none where no dashboard was named."""
+def worker_nodes(count: int) -> list[tuple[str, str]]:
+    """Ids and host names of the Ray cluster's workers, once its dashboard, where one is named, knows so many."""
     address = os.environ.get("QUICK_DASHBOARD")
     if not address:
-        return []
+        return [(f"node-{number}", f"host-{number}") for number in range(count)]
     headers = {"Authorization": f"Bearer {os.environ.get('RAY_AUTH_TOKEN', '')}"}
-    with urllib.request.urlopen(urllib.request.Request(f"{address}/nodes?view=summary", headers=headers)) as answer:
-        nodes = json.load(answer)["data"]["summary"]
-    workers = [node for node in nodes if not node["raylet"]["isHeadNode"] and node["raylet"]["state"] == "ALIVE"]
-    return sorted((node["raylet"]["nodeId"], node["hostname"]) for node in workers)
+    request = urllib.request.Request(f"{address}/nodes?view=summary", headers=headers)
+    while True:
+        with urllib.request.urlopen(request) as answer:
+            nodes = json.load(answer)["data"]["summary"]
+        workers = [node for node in nodes if not node["raylet"]["isHeadNode"] and node["raylet"]["state"] == "ALIVE"]
+        if len(workers) >= count:
+            return sorted((node["raylet"]["nodeId"], node["hostname"]) for node in workers)
+        time.sleep(0.1)
 
 
 def report(arguments: argparse.Namespace) -> dict[str, object]:
     world_size = int(os.environ.get("QUICK_RANKS", arguments.num_workers))
     per_node = int(os.environ.get("QUICK_PER_NODE", "2"))
-    nodes = worker_nodes() or [(f"node-{number}", f"host-{number}") for number in range(world_size)]
+    nodes = worker_nodes(-(-world_size // per_node))
     ranks = [
         {
             "rank": rank,
