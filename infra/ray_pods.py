@@ -18,6 +18,8 @@ PASSING_PULL_S = 240.0
 CRASH_LOOP_S = 25.0
 CONFIG_S, MOUNT_S, SLOW_MOUNT_S, ADMISSION_S = 30.0, 45.0, 240.0, 45.0
 GCS_S = 240.0
+# What a probe says of a Ray that is still starting is no news.
+STARTING_S = 30.0
 WAIT_FOR_GCS = "wait-gcs-ready"
 
 
@@ -55,6 +57,9 @@ def pod_trouble(
     if not started:
         return _not_started(where, name, _last_warning(pod, events, probes=False))
     warning = _last_warning(pod, events, probes=True)
+    since = max(parsed(container["state"]["running"].get("startedAt")) for container in started)
+    if warning and (when(warning) - since).total_seconds() < STARTING_S:
+        return Waiting(reason=f"{where} is starting Ray", code=f"starting:{name}")
     said = f": {warning['message']}" if warning else f" ({condition(pod, 'Ready').get('message', 'not probed yet')})"
     return Waiting(reason=f"{where} runs, but is not Ready{said}", code=f"unready:{name}")
 

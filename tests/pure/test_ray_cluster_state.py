@@ -257,6 +257,22 @@ def test_a_running_pod_whose_probe_fails_says_what_the_probe_saw() -> None:
     assert verdict.patience is None
 
 
+def test_what_a_probe_says_of_a_ray_that_has_just_started_is_no_news() -> None:
+    running = {"running": {"startedAt": "2026-11-29T18:04:50Z"}}
+    unready = pod(
+        "ray-worker-bb",
+        status={
+            "phase": "Running",
+            "containerStatuses": [{"name": "ray-worker", "ready": False, "state": running}],
+        },
+    )
+    early = event("Unhealthy", "connection refused", about=about(unready), at="2026-11-29T18:05:00Z")
+    late = event("Unhealthy", "connection refused", about=about(unready), at="2026-11-29T18:05:21Z")
+    verdict = waiting(seen(HEAD, WORKERS[0], unready, events=[early]))
+    assert verdict.reason == "worker pod ray-worker-bb on node node-of-ray-worker-bb is starting Ray"
+    assert "connection refused" in waiting(seen(HEAD, WORKERS[0], unready, events=[early, late])).reason
+
+
 def test_a_pod_that_its_kubelet_refused_says_so() -> None:
     message = "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu"
     refused = pod("ray-worker-bb", status={"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message})
