@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from infra import versions
 from infra.addon_decision import AddonFound, installs
 from infra.cluster_facts import ClusterFacts, NodeFacts, Permission
-from infra.instances import known
+from infra.instances import InstanceType
 from infra.kubernetes_settings import AddonSettings, KubernetesSettings
 
-_MANAGE = ("get", "create", "patch", "delete")
-_AWAIT = (*_MANAGE, "list", "watch")
+# The Kubernetes provider watches every object that it deletes, and waits ten minutes where it may not.
+_MANAGE = ("get", "list", "watch", "create", "patch", "delete")
 _READ = ("get", "list", "watch")
 # A chart brings a Deployment or DaemonSet with its accounts and roles; Helm keeps its record in Secrets.
 _CHART = (
@@ -28,7 +28,7 @@ def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Seq
     """What this stack does on the cluster as this user, and what following its job takes."""
     namespace = settings.namespace
     wanted = {
-        ("ray.io", "rayclusters"): _AWAIT,
+        ("ray.io", "rayclusters"): _MANAGE,
         ("", "secrets"): _MANAGE,
         ("networking.k8s.io", "networkpolicies"): _MANAGE,
         ("", "pods"): _READ,
@@ -37,9 +37,9 @@ def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Seq
         ("", "events"): ("list", "watch"),
     }
     if settings.ray.pre_pull:
-        wanted["apps", "daemonsets"] = _AWAIT
+        wanted["apps", "daemonsets"] = _MANAGE
     if not settings.storage.claim and "://" not in settings.storage.path:
-        wanted["", "persistentvolumeclaims"] = _AWAIT
+        wanted["", "persistentvolumeclaims"] = _MANAGE
     permissions = [
         Permission(verb=verb, group=group, resource=resource, namespace=namespace)
         for (group, resource), verbs in wanted.items()
@@ -103,7 +103,7 @@ def _permission_problems(facts: ClusterFacts, settings: KubernetesSettings) -> l
         scope = f"in namespace {namespace}" if namespace else "in the whole cluster"
         remedy = "have a Role with these rights bound to this user"
         if not namespace:
-            remedy = "use a user who may, or set the add-ons and the namespace to 'existing'"
+            remedy = "use a user who may, or set kubeNamespaceMode and the addon* settings to existing"
         lines.append(f"this user ({settings.access.named}) may not {named} {scope}: {remedy}")
     return lines
 
@@ -122,6 +122,11 @@ def _namespace_problems(facts: ClusterFacts, settings: KubernetesSettings, stack
         return [
             f"namespace {settings.namespace} does not exist, and kubeNamespaceMode is 'existing': "
             "make it, name another, or set kubeNamespaceMode to 'create'"
+        ]
+    if settings.namespace_mode == "existing" and facts.namespace_stack == stack:
+        return [
+            f"namespace {settings.namespace} is this stack's own, and with kubeNamespaceMode 'existing' it would be "
+            "removed now, with all in it: leave kubeNamespaceMode at 'create'"
         ]
     if settings.namespace_mode == "create" and facts.namespace_exists and facts.namespace_stack != stack:
         whose = f"belongs to stack {facts.namespace_stack}" if facts.namespace_stack else "was not made by this stack"
@@ -154,7 +159,7 @@ def _addons(
     facts: ClusterFacts, settings: KubernetesSettings
 ) -> Sequence[tuple[str, AddonSettings, AddonFound | None]]:
     """The add-ons this stack needs; a worker without GPUs needs no device plugin."""
-    instance = known(settings.instance_type) if settings.instance_type else None
+    instance = settings.instance
     addons = [("KubeRay", settings.kuberay, facts.kuberay)]
     if instance and instance.gpus:
         addons.append(("the NVIDIA device plugin", settings.nvidia_plugin, facts.nvidia_plugin))
@@ -164,48 +169,56 @@ def _addons(
 
 
 def _node_problems(facts: ClusterFacts, settings: KubernetesSettings) -> tuple[list[str], list[str]]:
-    """Problems and warnings. A node without devices may still get its plugin; one that offers too few never fits."""
+    """Problems and warnings. A node may still come, and get Ready; one that offers too few devices never fits."""
     if facts.nodes is None:
         return [], []
     labels = ", ".join(f"{key}={value}" for key, value in settings.node_selector.items())
     chosen = f"with the labels {labels}" if labels else "at all"
-    if not facts.nodes:
-        return [
-            f"the cluster has no node {chosen}, {settings.nodes} are needed: add nodes, or correct gpuNodeSelector"
-        ], []
-    fitting = [node for node in facts.nodes if node.usable and not _too_small(node, settings)]
-    if not fitting:
-        return [f"no node {chosen} fits: {'; '.join(_unfit(node, settings) for node in facts.nodes[:4])}"], []
+    instance = settings.instance
+    fitting = [node for node in facts.nodes if not _too_small(node, settings)]
+    if instance and facts.nodes and not fitting:
+        return [f"no node {chosen} fits: {'; '.join(_unfit(node, instance) for node in facts.nodes[:4])}"], []
+    usable = [node for node in fitting if node.usable]
+    one_zone = bool(settings.zone or (instance and instance.efa_interfaces))
     by_zone: dict[str, int] = {}
-    for node in fitting:
+    for node in usable:
         by_zone[node.zone] = by_zone.get(node.zone, 0) + 1
-    if settings.zone:
-        here = by_zone.get(settings.zone, 0)
-        if not here:
-            return [f"no fitting node {chosen} is in zone {settings.zone} (there are: {_counts(by_zone)})"], []
-        if here < settings.nodes:
-            return [], [f"zone {settings.zone} has {here} of the {settings.nodes} nodes so far: waiting for more"]
-    elif max(by_zone.values()) < settings.nodes:
-        if len(fitting) >= settings.nodes:
+    if settings.zone and usable and settings.zone not in by_zone:
+        return [f"no node {chosen} is in gpuZone {settings.zone} (there are: {_counts(by_zone)})"], []
+    there = len(usable) if not one_zone else by_zone.get(settings.zone, 0) if settings.zone else _most(by_zone)
+    if there >= settings.nodes:
+        short = [zone for zone, count in by_zone.items() if count < settings.nodes]
+        if one_zone and not settings.zone and short:
+            # The scheduler chooses the zone with the first worker, and does not look ahead.
+            best = max(by_zone, key=lambda zone: by_zone[zone])
             return [
-                f"the {len(fitting)} fitting nodes {chosen} are spread over zones ({_counts(by_zone)}), and all "
-                f"{settings.nodes} workers need one: EFA does not leave a zone; move nodes, or ask for fewer"
+                f"the nodes {chosen} are in several zones ({_counts(by_zone)}), not each has room for all "
+                f"{settings.nodes} workers, and EFA does not leave a zone: set gpuZone to {best}"
             ], []
-        return [], [f"{len(fitting)} of the {settings.nodes} nodes are there so far: waiting for more"]
-    return [], []
+        return [], []
+    if one_zone and len(usable) >= settings.nodes:
+        return [
+            f"the {len(usable)} nodes {chosen} are spread over zones ({_counts(by_zone)}), and all {settings.nodes} "
+            "workers need one: EFA does not leave a zone; move nodes, or set gpuNodes to fewer"
+        ], []
+    if not facts.nodes:
+        return [], [f"the cluster has no node {chosen} yet: waiting for {settings.nodes} (or correct gpuNodeSelector)"]
+    where = f" in gpuZone {settings.zone}" if settings.zone else ""
+    return [], [f"{there} of the {settings.nodes} nodes {chosen}{where} are Ready so far: waiting for more"]
+
+
+def _most(by_zone: dict[str, int]) -> int:
+    return max(by_zone.values(), default=0)
 
 
 def _too_small(node: NodeFacts, settings: KubernetesSettings) -> bool:
-    if not settings.instance_type:
+    instance = settings.instance
+    if instance is None:
         return False
-    instance = known(settings.instance_type)
     return 0 < node.gpus < instance.gpus or 0 < node.efa < instance.efa_interfaces
 
 
-def _unfit(node: NodeFacts, settings: KubernetesSettings) -> str:
-    if not node.usable:
-        return f"{node.name} is not Ready or cordoned"
-    instance = known(settings.instance_type)
+def _unfit(node: NodeFacts, instance: InstanceType) -> str:
     return (
         f"{node.name} offers {node.gpus} GPUs and {node.efa} EFA interfaces, "
         f"{instance.name} has {instance.gpus} and {instance.efa_interfaces}"

@@ -21,10 +21,11 @@ SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class PluginKind:
-    """A device plugin: the extended resource it advertises, and what images and DaemonSets of it are called."""
+    """A device plugin: its extended resource, our setting for it, and what images and DaemonSets of it are called."""
 
     title: str
     resource: str
+    setting: str
     images: tuple[str, ...]
     names: tuple[str, ...]
 
@@ -32,12 +33,14 @@ class PluginKind:
 NVIDIA = PluginKind(
     title="NVIDIA device plugin",
     resource="nvidia.com/gpu",
+    setting="addonNvidiaPlugin",
     images=("k8s-device-plugin", "nvidia-gpu-device-plugin"),
     names=("nvidia-device-plugin", "nvidia-gpu-device-plugin"),
 )
 EFA = PluginKind(
     title="EFA device plugin",
     resource="vpc.amazonaws.com/efa",
+    setting="addonEfaPlugin",
     images=("aws-efa-k8s-device-plugin", "eks-efa-k8s-device-plugin"),
     names=("efa-k8s-device-plugin", "efa-device-plugin"),
 )

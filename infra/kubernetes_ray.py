@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import instances, versions
+from infra import versions
 from infra.addon_decision import AddonFound
 from infra.addons import Addons, AddonsArgs
 from infra.kubernetes_settings import KubernetesSettings
@@ -50,7 +50,7 @@ class KubernetesRay(pulumi.ComponentResource):
     def __init__(self, name: str, args: KubernetesRayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ray-train-efa:infra:KubernetesRay", name, None, opts)
         settings, access = args.settings, args.settings.access
-        instance = instances.known(settings.instance_type) if settings.instance_type else None
+        instance = settings.instance
         own = pulumi.ResourceOptions(parent=self)
         provider = k8s.Provider(
             f"{name}-provider",
@@ -111,6 +111,7 @@ class KubernetesRay(pulumi.ComponentResource):
             image=spec.image,
             workers=spec.nodes,
             accelerators=spec.ranks_per_node,
+            one_zone=spec.efa_interfaces > 0,
             ready_seconds=settings.ready_seconds,
             unschedulable_seconds=settings.unschedulable_seconds,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster.resource]),

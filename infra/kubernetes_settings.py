@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pulumi
 
 from infra import instances
 from infra.config_reader import ConfigReader
+from infra.instances import InstanceType
 from infra.ray_cluster_spec import RESERVED_ENV, STORAGE_MOUNT
 from workload.errors import BadInputError
-from workload.kubernetes_access import KubernetesAccess
+from workload.kubernetes_access import KubernetesAccess, is_kubeconfig_text
 
 ADDON_MODES = ("auto", "install", "existing")
 NAMESPACE_MODES = ("create", "existing")
@@ -78,8 +79,9 @@ class RaySettings:
 class KubernetesSettings:
     """The kubernetes platform: which cluster, what is installed there, and the Ray cluster on it.
 
-    `instance_type` empty means workers without GPUs. `node_selector` picks the nodes of the workers. `ready_seconds`
-    limits every wait; `unschedulable_seconds` is how long a pod may find no node.
+    `instance_type` empty means workers without GPUs; `efa` false, nodes of a type with EFA that were made without it.
+    `node_selector` picks the nodes of the workers. `ready_seconds` limits every wait; `unschedulable_seconds` is how
+    long a pod may find no node.
     """
 
     access: KubernetesAccess
@@ -91,6 +93,7 @@ class KubernetesSettings:
     kuberay: AddonSettings
     image_mirror: str
     instance_type: str
+    efa: bool
     nodes: int
     zone: str
     node_selector: Mapping[str, str]
@@ -99,6 +102,14 @@ class KubernetesSettings:
     ray: RaySettings
     storage: StorageSettings
     hf_token: pulumi.Output[str] | None = field(repr=False, compare=False)
+
+    @property
+    def instance(self) -> InstanceType | None:
+        """What a worker node offers; None without GPUs."""
+        if not self.instance_type:
+            return None
+        instance = instances.known(self.instance_type)
+        return instance if self.efa else replace(instance, efa_interfaces=0)
 
 
 def read_kubernetes(read: ConfigReader) -> KubernetesSettings:
@@ -109,8 +120,12 @@ def read_kubernetes(read: ConfigReader) -> KubernetesSettings:
             instances.known(instance_type)
         except BadInputError as error:
             read.problem("gpuInstanceType", instance_type, str(error))
+    kubeconfig = read.text("kubeconfig")
+    if is_kubeconfig_text(kubeconfig):
+        read.problem("kubeconfig", "***", "is the content of a kubeconfig, which would be on record: give its path")
+        kubeconfig = ""
     return KubernetesSettings(
-        access=KubernetesAccess(kubeconfig=read.text("kubeconfig"), context=read.text("kubeContext")),
+        access=KubernetesAccess(kubeconfig=kubeconfig, context=read.text("kubeContext")),
         cluster_id=read.text("kubeClusterId"),
         namespace=read.matching("kubeNamespace", _NAME, "a namespace (small letters, digits, -)", required=True),
         namespace_mode=read.one_of("kubeNamespaceMode", NAMESPACE_MODES),
@@ -119,11 +134,12 @@ def read_kubernetes(read: ConfigReader) -> KubernetesSettings:
         kuberay=_addon(read, "KubeRay"),
         image_mirror=read.text("addonImageMirror").rstrip("/"),
         instance_type=instance_type,
+        efa=read.boolean("gpuEfa"),
         nodes=read.integer("gpuNodes", at_least=1, at_most=512),
         zone=read.text("gpuZone"),
         node_selector=_labels(read, "gpuNodeSelector"),
         ready_seconds=read.integer("kubeReadySeconds", at_least=10),
-        unschedulable_seconds=read.integer("kubeUnschedulableSeconds", at_least=0),
+        unschedulable_seconds=read.integer("kubeUnschedulableSeconds", at_least=5),
         ray=_ray(read),
         storage=_storage(read),
         hf_token=read.secret_text("hfToken"),

@@ -34,7 +34,7 @@ NO_DRIVER_HINT = (
 
 @dataclass(frozen=True, kw_only=True)
 class NodePool:
-    """What must be there: `nodes` in one zone (`zone`, if given), each offering exactly `gpus` and `efa`.
+    """What must be there: `nodes`, each offering exactly `gpus` and `efa`, in `zone` if given, in one zone with EFA.
 
     `tolerations` are those of the worker pods.
     """
@@ -95,7 +95,7 @@ def judge(pool: NodePool, seen: SeenNodes) -> NodesReady | Waiting:
             return doubled
     troubles = {node["metadata"]["name"]: _node_trouble(pool, node, seen) for node in nodes}
     fitting = [node for node in nodes if troubles[node["metadata"]["name"]] is None]
-    zones = _by_zone(fitting)
+    zones = _by_zone(fitting) if pool.zone or pool.efa else {"": fitting}
     for zone, members in sorted(zones.items(), key=lambda found: (-len(found[1]), found[0])):
         if len(members) >= pool.nodes and pool.zone in ("", zone):
             return NodesReady(zone=zone, nodes=tuple(members))
@@ -180,7 +180,8 @@ def _device_trouble(pool: NodePool, kind: PluginKind, count: int, node: Object, 
         )
     if not plugins:
         return Waiting(
-            reason=f"{missing}, and no DaemonSet of an {kind.title} exists: install it (its mode 'install' or 'auto')",
+            reason=f"{missing}, and no DaemonSet of an {kind.title} exists: set {kind.setting} to auto or install"
+            + (", or gpuEfa to false where the nodes have none" if kind is EFA else ""),
             code=code,
             patience=REGISTER_S,
         )
@@ -260,7 +261,7 @@ def _doubled(kind: PluginKind, nodes: Sequence[Object], seen: SeenNodes) -> Wait
         if len(here) > 1:
             return Waiting(
                 reason=f"node {node['metadata']['name']} has {len(here)} device plugins for {kind.resource} "
-                f"(DaemonSets {' and '.join(here)}): remove one (set its mode to 'existing' where it is ours)",
+                f"(DaemonSets {' and '.join(here)}): remove one (set {kind.setting} to existing where it is ours)",
                 code=f"doubled:{kind.resource}",
                 patience=SETTLE_S,
             )

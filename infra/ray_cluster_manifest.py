@@ -123,7 +123,7 @@ def _worker_pod(spec: RayClusterSpec, worker: WorkerResources) -> dict[str, Any]
     own_workers = {"matchLabels": {"ray.io/cluster": spec.name, "ray.io/group": WORKER_GROUP}}
     one_a_node = {"topologyKey": HOST_LABEL, "labelSelector": own_workers}
     affinity: dict[str, Any] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [one_a_node]}}
-    if not spec.zone:
+    if spec.efa_interfaces and not spec.zone:
         # EFA traffic does not leave a zone; the first worker chooses it.
         same_zone = {"topologyKey": ZONE_LABEL, "labelSelector": own_workers}
         affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [same_zone]}

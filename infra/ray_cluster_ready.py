@@ -52,8 +52,9 @@ class RayClusterReady(Resource, module="infra", name="RayClusterReady"):
     """Done once head and workers are Ready pods of this RayCluster and alive nodes of one Ray cluster in one zone.
 
     `head` is `infra.ray_head.RayHead.inputs()`; `cluster_uid` the RayCluster's metadata.uid; `image` what both
-    containers run; `accelerators` counts a worker's `head.worker_resource`. `pods` is a list of {name, role, node,
-    zone, instance_type, instance_id, image, image_id, pod_ip}, head first; `ray_nodes` of {node_id, node_ip, role}.
+    containers run; `accelerators` counts a worker's `head.worker_resource`; `one_zone`: the workers must share one.
+    `pods` is a list of {name, role, node, zone, instance_type, instance_id, image, image_id, pod_ip}, head first;
+    `ray_nodes` of {node_id, node_ip, role}.
     """
 
     head_pod: pulumi.Output[str]
@@ -70,6 +71,7 @@ class RayClusterReady(Resource, module="infra", name="RayClusterReady"):
         image: str,
         workers: int,
         accelerators: int,
+        one_zone: bool,
         ready_seconds: int,
         unschedulable_seconds: int,
         opts: pulumi.ResourceOptions | None = None,
@@ -83,6 +85,7 @@ class RayClusterReady(Resource, module="infra", name="RayClusterReady"):
                 "image": image,
                 "workers": workers,
                 "accelerators": accelerators,
+                "one_zone": one_zone,
                 "ready_seconds": ready_seconds,
                 "unschedulable_seconds": unschedulable_seconds,
                 **dict.fromkeys(OUTPUTS),

@@ -32,6 +32,7 @@ class DeclaredCluster:
     worker_resource: str
     ray_version: str
     unschedulable_seconds: float
+    one_zone: bool = True
 
     @property
     def named(self) -> str:
@@ -105,8 +106,10 @@ def judge_pods(declared: DeclaredCluster, seen: SeenCluster) -> PodsReady | Wait
     return PodsReady(head=heads[0], workers=tuple(workers))
 
 
-def judge_zone(ready: PodsReady, nodes: Mapping[str, Object]) -> Failed | None:
+def judge_zone(declared: DeclaredCluster, ready: PodsReady, nodes: Mapping[str, Object]) -> Failed | None:
     """`nodes` by name, as far as they may be read: workers in more than one zone cannot use EFA."""
+    if not declared.one_zone:
+        return None
     zones: dict[str, list[str]] = {}
     for pod in ready.workers:
         if zone := _label(nodes, pod, ZONE_LABEL):
@@ -114,7 +117,7 @@ def judge_zone(ready: PodsReady, nodes: Mapping[str, Object]) -> Failed | None:
     if len(zones) < 2:
         return None
     listed = "; ".join(f"{zone}: {', '.join(pods)}" for zone, pods in sorted(zones.items()))
-    return Failed(reason=f"the workers stand in different zones ({listed}), and EFA does not leave one: set a zone")
+    return Failed(reason=f"the workers stand in different zones ({listed}), and EFA does not leave one: set gpuZone")
 
 
 def described_pod(pod: Object, nodes: Mapping[str, Object]) -> dict[str, str]:

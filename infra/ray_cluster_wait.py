@@ -23,7 +23,7 @@ from infra.waiting import Failed, Waiting
 from workload.errors import ReportedError
 from workload.head import Endpoint, Head, reach
 from workload.kubernetes_access import KubernetesAccess, KubernetesError
-from workload.kubernetes_api import FORBIDDEN, NOT_FOUND, KubernetesApi
+from workload.kubernetes_api import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, KubernetesApi
 from workload.kubernetes_watch import Watching
 from workload.provider_process import differing
 
@@ -52,7 +52,7 @@ def await_cluster(props: Mapping[str, Any], *, say: Callable[[str], None], inter
             if not isinstance(pods, PodsReady):
                 return pods
             found = nodes.of(pods)
-            if apart := judge_zone(pods, found):
+            if apart := judge_zone(declared, pods, found):
                 return apart
             view = ray.view()
             trouble = judge_ray(declared, pods, view, client_version=importlib.metadata.version("ray"))
@@ -106,6 +106,7 @@ def _declared(props: Mapping[str, Any], head: Head) -> DeclaredCluster:
         worker_resource=head.worker_resource,
         ray_version=head.ray_version,
         unschedulable_seconds=float(props["unschedulable_seconds"]),
+        one_zone=bool(props.get("one_zone", True)),
     )
 
 
@@ -213,7 +214,7 @@ class _Ray:
         except _RefusedError as error:
             return RayView(error=str(error), status=error.status)
         except KubernetesError as error:
-            return RayView(error=str(error), hopeless=True)
+            return RayView(error=str(error), hopeless=error.status in (UNAUTHORIZED, FORBIDDEN))
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             return self._unanswered(error)
         return RayView(version=version["ray_version"], nodes=nodes["data"]["result"]["result"])

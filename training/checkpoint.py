@@ -28,7 +28,7 @@ def save(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimiz
         dcp.save(_state(module, optimizer), storage_writer=shards.writer(folder))
     except CheckpointException as error:
         causes = [wrapped[0] for wrapped in error.failures.values()]
-        raise _storage_error(folder, causes[0]) from error
+        raise _storage_error(folder, _told_by_system(folder, causes[0])) from error
     # dcp.save returns where all shards are written; only then may the marker exist.
     _on_rank_zero(lambda: write_marker(folder, progress.step, dist.get_world_size()), folder)
 
@@ -64,6 +64,19 @@ def _on_rank_zero(action: Callable[[], None], folder: Folder) -> None:
     dist.broadcast_object_list(failure, src=0)
     if failure[0] is not None:
         raise _storage_error(folder, failure[0])
+
+
+def _told_by_system(folder: Folder, cause: object) -> object:
+    """Of a write that failed torch tells where in the file it stood; why, a write of our own is told by the system."""
+    if isinstance(cause, OSError):
+        return cause
+    try:
+        folder.probe()
+    except FileNotFoundError:  # another rank's probe, just deleted
+        return cause
+    except OSError as reason:
+        return reason
+    return cause
 
 
 def _storage_error(folder: Folder, cause: object) -> TrainingError:

@@ -48,24 +48,12 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_FAILED
     except Exception as error:
         traceback.print_exc()
-        report.finish(root_cause(error, _hosts(config)))
+        report.finish(root_cause(error, RunDirectory.of(config).hosts()))
         return EXIT_FAILED
     if report.finish(None):
         return 0
     watchdog.join()  # the deadline was faster: it ends this process when it has told so
     return EXIT_FAILED
-
-
-def _hosts(config: TrainConfig) -> dict[int, str]:
-    """Where the ranks of the last attempt ran, as far as they got to say so."""
-    run = RunDirectory.of(config)
-    try:
-        return {
-            int(testimony["rank"]): str(testimony["hostname"])
-            for testimony in run.testimonies(max(run.attempts(), default=0))
-        }
-    except (OSError, ValueError):
-        return {}
 
 
 def _give_up(report: JobReport, config: TrainConfig) -> None:
@@ -192,6 +180,8 @@ def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) ->
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
+    from training.new_attempts import NewAttempts
+
     report.timings["driver_import_s"] += time.time() - importing
     scaling = ScalingConfig(num_workers=report.world_size, use_gpu=True)
     if config.worker_resource != GPU:
@@ -213,5 +203,6 @@ def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) ->
             storage_path=parent.ray_path,
             storage_filesystem=parent.ray_file_system(),
             failure_config=FailureConfig(max_failures=config.max_failures),
+            callbacks=[NewAttempts(config)],
         ),
     ).fit()

@@ -22,6 +22,11 @@ def root_cause(error: BaseException, hosts: Mapping[int, str] = NO_HOSTS) -> str
     if not failures:
         inner = getattr(error, "controller_failure", error)
         return first_line(_unwrap(inner))
+    return cause_of(failures, hosts)
+
+
+def cause_of(failures: Mapping[int, BaseException], hosts: Mapping[int, str] = NO_HOSTS) -> str:
+    """As `root_cause`, from what each failed rank left."""
     rank, cause = min(((rank, _unwrap(failure)) for rank, failure in failures.items()), key=_order)
     if isinstance(cause, TrainingError):
         return str(cause)

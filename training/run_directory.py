@@ -59,6 +59,14 @@ class RunDirectory:
         found = [attempt.read_json(name) for name in attempt.names() if re.fullmatch(r"rank-\d+\.json", name)]
         return sorted(found, key=lambda testimony: int(testimony["rank"]))
 
+    def hosts(self) -> dict[int, str]:
+        """Where the ranks of the last attempt ran, as far as they got to say so and storage can be read."""
+        try:
+            told = self.testimonies(max(self.attempts(), default=0))
+            return {int(testimony["rank"]): str(testimony["hostname"]) for testimony in told}
+        except (OSError, ValueError):
+            return {}
+
     def begin_attempt(self, worker_group_s: float) -> int:
         """Claim the next attempt's number, durably: a count in memory would not survive what attempts are for.
 

@@ -27,6 +27,7 @@ DEADLINE_GRACE_S = 20.0
 STOP_WAIT_S = 45.0
 UNREACHABLE_S = 60.0
 PENDING_S = 45.0
+SILENT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +150,8 @@ class Following:
                 self._say(
                     f"job {self._id} is still PENDING after {elapsed:.0f} s: {state.message or 'no reason given'}"
                 )
+            if silence := self._progress.silent_for(SILENT_S):
+                self._say(f"job {self._id}: nothing new from training; {silence}")
             if elapsed > self._request.deadline_s + DEADLINE_GRACE_S:
                 self._stop_at_deadline(elapsed)
             if interrupt.wait(POLL_S):

@@ -31,6 +31,7 @@ class Progress:
         self._held_step: str | None = None
         self._tail: deque[str] = deque(maxlen=12)
         self._last_step: tuple[str, float] | None = None
+        self._told_step: tuple[str, float] | None = None
         self.errors: list[str] = []
 
     def line(self, line: str) -> None:
@@ -56,6 +57,14 @@ class Progress:
     def last_useful_lines(self) -> list[str]:
         """The job's own error lines where it printed any, else the end of its log."""
         return self.errors[-5:] or list(self._tail)
+
+    def silent_for(self, seconds: float) -> str:
+        """As `last_step`, once, when no step has ended for so long; else empty."""
+        step = self._last_step
+        if step is None or step is self._told_step or self._clock() - step[1] < seconds:
+            return ""
+        self._told_step = step
+        return self.last_step()
 
     def last_step(self) -> str:
         """Where training stood, and since when; empty where no step has ended."""

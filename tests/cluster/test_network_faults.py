@@ -29,7 +29,9 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 # Bringing the cluster up or back, and a job, on a machine that is busy with more than this.
 UP_S, JOB_S = 400.0, 400.0
-STEPS, ENDLESS = 40, 100_000
+# Large enough that a step takes about a second: log lines come in batches of one.
+SIZE = {"trainBatchSize": 16, "trainSeqLen": 256, "trainEvalBatches": 1}
+STEPS, ENDLESS = 30, 100_000
 # Ray gives a silent node up after 5 checks, 3 s apart.
 SHORT_S = 8.0
 
@@ -59,8 +61,8 @@ def undisturbed(project: BedProject, bed: Bed) -> dict[str, Any]:
 
 def trains(project: BedProject, run_id: str, *, steps: int, **settings: Any) -> None:
     """Makes the next `up` a run of so many steps."""
-    defaults = {"trainCheckpointEvery": 0, "trainMaxFailures": 1, "trainSeqLen": 128, "trainEvalBatches": 1}
-    project.set(jobRunId=run_id, trainSteps=steps, **{**defaults, "jobDeadlineSeconds": 400, **settings})
+    defaults = {"trainCheckpointEvery": 1000, "trainMaxFailures": 1, "jobDeadlineSeconds": 400}
+    project.set(jobRunId=run_id, trainSteps=steps, **{**SIZE, **defaults, **settings})
 
 
 def record_of(up: RunningUp) -> dict[str, Any]:
@@ -111,18 +113,19 @@ def test_a_link_at_a_tenth_makes_training_slower_and_changes_nothing_else(
 ) -> None:
     usual = statistics.median(step_seconds(log_of(project, undisturbed), undisturbed))
     tenth = undisturbed["wire"] * 8 / usual / 10 / 1e6
-    trains(project, "slow link", steps=12)
+    trains(project, "slow link", steps=12, jobDeadlineSeconds=600)
     with running_up(project) as up:
         up.reaches(2, seconds=UP_S)
         pod = workers(project)[0]
         bed.shape(project.namespace, pod, round(tenth, 2))
+        shaped_at = up.step
         try:
-            sent = sent_in_a_step(project, bed, up, steps=5)
+            sent = sent_in_a_step(project, bed, up, steps=4)
             up.succeeds(seconds=JOB_S)
         finally:
             bed.shape(project.namespace, pod, 0)
         record = record_of(up)
-        slow = statistics.median(step_seconds(up.log, record)[5:])
+        slow = statistics.median(step_seconds(up.log, record)[shaped_at + 1 :])
     assert record["verdict"]["value"] == "proven"
     assert slow > 4 * usual
     assert 0.8 < sent / undisturbed["wire"] < 1.25

@@ -29,6 +29,7 @@ def settings(**changes: Any) -> KubernetesSettings:
         "kuberay": AUTO,
         "image_mirror": "",
         "instance_type": "g6.12xlarge",
+        "efa": True,
         "nodes": 2,
         "zone": "",
         "node_selector": {"role": "gpu-worker"},
@@ -153,15 +154,19 @@ def test_what_may_not_be_looked_at_is_skipped_with_a_note() -> None:
     assert "not permitted to look at nodes" in note
 
 
-def test_no_node_with_the_labels_is_a_problem_that_names_them() -> None:
-    (problem,) = problems(facts(nodes=()), settings())
-    assert "role=gpu-worker" in problem
+def test_nodes_that_are_still_to_come_are_a_note_that_names_the_labels() -> None:
+    assert problems(facts(nodes=()), settings()) == []
+    (note,) = notes(facts(nodes=()), settings())
+    assert "no node with the labels role=gpu-worker yet" in note
+    assert "gpuNodeSelector" in note
 
 
 def test_too_few_nodes_may_still_join() -> None:
     one = facts(nodes=(gpu_node("gpu-1"),))
     assert problems(one, settings()) == []
-    assert notes(one, settings()) == ["1 of the 2 nodes are there so far: waiting for more"]
+    assert notes(one, settings()) == [
+        "1 of the 2 nodes with the labels role=gpu-worker are Ready so far: waiting for more"
+    ]
 
 
 def test_nodes_whose_device_plugin_has_not_run_yet_are_no_problem() -> None:
@@ -175,9 +180,10 @@ def test_nodes_that_are_all_too_small_are_a_problem_with_both_numbers() -> None:
     assert "g6.12xlarge has 4" in problem
 
 
-def test_nodes_that_are_all_cordoned_are_a_problem() -> None:
-    (problem,) = problems(facts(nodes=(gpu_node("gpu-1", usable=False),)), settings(nodes=1))
-    assert "gpu-1 is not Ready or cordoned" in problem
+def test_nodes_that_are_not_ready_for_a_moment_are_a_note() -> None:
+    resting = facts(nodes=(gpu_node("gpu-1", usable=False),))
+    assert problems(resting, settings(nodes=1)) == []
+    assert "0 of the 1 nodes" in notes(resting, settings(nodes=1))[0]
 
 
 def test_nodes_spread_so_that_no_zone_has_enough_are_a_problem_that_counts_them() -> None:
@@ -188,9 +194,32 @@ def test_nodes_spread_so_that_no_zone_has_enough_are_a_problem_that_counts_them(
 
 def test_a_zone_without_nodes_is_a_problem_and_one_with_too_few_a_note() -> None:
     spread = facts(nodes=(gpu_node("gpu-1", zone="us-east-1a"), gpu_node("gpu-2", zone="us-east-1b")))
-    assert "zone us-east-1c" in problems(spread, settings(zone="us-east-1c"))[0]
+    assert "gpuZone us-east-1c" in problems(spread, settings(zone="us-east-1c"))[0]
     assert problems(spread, settings(zone="us-east-1a")) == []
-    assert "us-east-1a has 1 of the 2" in notes(spread, settings(zone="us-east-1a"))[0]
+    assert "1 of the 2 nodes with the labels role=gpu-worker in gpuZone us-east-1a" in str(
+        notes(spread, settings(zone="us-east-1a"))
+    )
+
+
+def test_a_zone_that_is_too_small_beside_one_that_is_not_must_be_chosen_against() -> None:
+    unequal = facts(
+        nodes=(gpu_node("a1", zone="a"), gpu_node("b1", zone="b"), gpu_node("b2", zone="b")),
+    )
+    (problem,) = problems(unequal, settings())
+    assert "set gpuZone to b" in problem
+    assert problems(unequal, settings(zone="b")) == []
+
+
+@pytest.mark.parametrize("without", [{"efa": False}, {"instance_type": ""}])
+def test_without_efa_workers_may_stand_in_any_zones(without: dict[str, Any]) -> None:
+    spread = facts(nodes=(gpu_node("gpu-1", zone="a", efa=0), gpu_node("gpu-2", zone="", efa=0)))
+    assert problems(spread, settings(**without)) == []
+    assert notes(spread, settings(**without)) == []
+
+
+def test_a_namespace_that_the_stack_made_cannot_become_an_existing_one() -> None:
+    (problem,) = problems(facts(namespace_stack="dev"), settings(namespace_mode="existing"))
+    assert "would be removed now" in problem
 
 
 @pytest.mark.parametrize(

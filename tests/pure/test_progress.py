@@ -75,3 +75,17 @@ def test_where_training_stood_is_known_though_the_step_was_not_shown() -> None:
         watched.progress.line(f"[train] step {step}/10 loss 3.0")
     watched.now += 61.0
     assert watched.progress.last_step() == "the last step that was seen, 61 s ago: 2/10 loss 3.0"
+
+
+def test_a_training_that_stands_still_is_told_once() -> None:
+    watched = Watched()
+    assert watched.progress.silent_for(60) == ""
+    watched.progress.line("[train] step 1/10 loss 3.0")
+    watched.now += 59.0
+    assert watched.progress.silent_for(60) == ""
+    watched.now += 2.0
+    assert "61 s ago: 1/10" in watched.progress.silent_for(60)
+    assert watched.progress.silent_for(60) == ""
+    watched.progress.line("[train] step 2/10 loss 3.0")
+    watched.now += 60.0
+    assert "60 s ago: 2/10" in watched.progress.silent_for(60)

@@ -1,5 +1,6 @@
 """A Ray cluster on Kubernetes: ready, or the reason why it is not."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -412,11 +413,13 @@ def a_node(zone: str) -> dict[str, Any]:
 
 def test_workers_in_two_zones_fail_and_the_heads_zone_does_not_matter() -> None:
     nodes = {"node-of-ray-worker-a": a_node("us-east-1a"), "node-of-ray-head": a_node("us-east-1c")}
-    assert judge_zone(ready(), {**nodes, "node-of-ray-worker-bb": a_node("us-east-1a")}) is None
-    assert judge_zone(ready(), nodes) is None, "what may not be looked at is not held against it"
-    apart = judge_zone(ready(), {**nodes, "node-of-ray-worker-bb": a_node("us-east-1b")})
+    assert judge_zone(DECLARED, ready(), {**nodes, "node-of-ray-worker-bb": a_node("us-east-1a")}) is None
+    assert judge_zone(DECLARED, ready(), nodes) is None, "what may not be looked at is not held against it"
+    spread = {**nodes, "node-of-ray-worker-bb": a_node("us-east-1b")}
+    apart = judge_zone(DECLARED, ready(), spread)
     assert apart is not None
     assert "us-east-1a: ray-worker-a; us-east-1b: ray-worker-bb" in apart.reason
+    assert judge_zone(dataclasses.replace(DECLARED, one_zone=False), ready(), spread) is None, "no EFA, no matter"
 
 
 def test_a_pod_is_recorded_with_its_machine_and_the_image_that_really_ran() -> None:

@@ -61,6 +61,7 @@ def settings() -> KubernetesSettings:
             env={},
             pull_secret="",
         ),
+        efa=True,
         storage=StorageSettings(path="runs", claim="", storage_class="", size="1Gi", keep=False),
         hf_token=None,
     )

@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def worker_nodes(count: int) -> list[tuple[str, str]]:
-    """Ids and host names of the Ray cluster's workers, once its dashboard, where one is named, knows so many."""
+    """Ids and host names of the Ray cluster's workers, once its dashboard, where one is named, counts as many."""
     address = os.environ.get("QUICK_DASHBOARD")
     if not address:
         return [(f"node-{number}", f"host-{number}") for number in range(count)]
@@ -67,7 +67,7 @@ def worker_nodes(count: int) -> list[tuple[str, str]]:
         with urllib.request.urlopen(request) as answer:
             nodes = json.load(answer)["data"]["summary"]
         workers = [node for node in nodes if not node["raylet"]["isHeadNode"] and node["raylet"]["state"] == "ALIVE"]
-        if len(workers) >= count:
+        if len(workers) == count:
             return sorted((node["raylet"]["nodeId"], node["hostname"]) for node in workers)
         time.sleep(0.1)
 

@@ -1,0 +1,26 @@
+"""Why ranks start anew, told while it happens: the next attempt may have to wait for a node that never comes."""
+
+from typing import Any
+
+from ray.train import UserCallback
+
+from training.config import TrainConfig
+from training.failure import cause_of
+from training.run_directory import RunDirectory
+
+
+class NewAttempts(UserCallback):  # type: ignore[misc]
+    """Called in Ray Train's controller, whose output is the job's."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._config = config
+        self._failures = 0
+
+    def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+        self._failures += 1
+        if self._failures <= self._config.max_failures:
+            cause = cause_of(worker_exceptions, RunDirectory.of(self._config).hosts())
+            print(
+                f"[train] attempt {self._failures} is lost: {cause}; all ranks start anew as soon as each has a place",
+                flush=True,
+            )
