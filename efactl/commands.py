@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from efactl.exit_codes import ExitCode
-from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
+from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, JOB_TYPE, Stack, plain
 from workload import job
 from workload.errors import ReportedError
 from workload.head import Head
@@ -76,9 +76,13 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
         _note(line)
     # Not the head's: a stack whose Ray cluster never came up, or is half destroyed, has objects in the cluster too.
     cluster = None if stack.config("platform") == "local" else stack.cluster()
-    if cluster is not None and _cluster_answers(stack, cluster) and (head := stack.head()):
+    answers = cluster is not None and _cluster_answers(stack, cluster)
+    if answers and (head := stack.head()):
         _stop_jobs(head)
-    status = stack.run(["destroy", "--yes", "--skip-preview"], aside=as_json)
+    forget = cluster is not None and not answers
+    # Nothing can be deleted there, and the provider would fail on each Helm release (pulumi-kubernetes#2675).
+    command = ["state", "delete", "--all", "--force", "--yes"] if forget else ["destroy", "--yes", "--skip-preview"]
+    status = stack.run(command, aside=as_json)
     left: list[int] = []
     if stack.config("platform") == "local" and status == 0:
         from infra import local_nodes
@@ -95,8 +99,9 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
 
 def _cluster_answers(stack: Stack, cluster: KubernetesAccess) -> bool:
     """Whether the cluster answers; raises ReportedError where it does not and is not to be forgotten."""
+    api = KubernetesApi(cluster)
     try:
-        KubernetesApi(cluster).get("/version", doing="looking for the cluster")
+        api.get("/version", doing="looking for the cluster")
     except KubernetesError as error:
         if error.status == FORBIDDEN:
             return True
@@ -109,6 +114,12 @@ def _cluster_answers(stack: Stack, cluster: KubernetesAccess) -> bool:
             ) from None
         _note(f"{error}: what the cluster held is forgotten ({FORGET})")
         return False
+    held = stack.resource(CLUSTER_GUARD_TYPE)
+    if held is not None and not stack.config("kubeClusterId") and (now := cluster.identity()) != held["id"]:
+        raise ReportedError(
+            f"stack {stack.name} is on cluster {held['id']}, {cluster.named} leads to {now}: nothing was destroyed. "
+            f"Lead it back; if the stack's cluster is gone for good, `pulumi state delete --all -s {stack.name}`"
+        )
     return True
 
 

@@ -23,6 +23,7 @@ PROJECT = "ray-train-efa"
 JOB_TYPE = "pulumi-python:dynamic/workload:RayTrainJob"
 LOCAL_CLUSTER_TYPE = "pulumi-python:dynamic/infra:LocalRayCluster"
 KUBERNETES_PROVIDER_TYPE = "pulumi:providers:kubernetes"
+CLUSTER_GUARD_TYPE = "pulumi-python:dynamic/infra:ClusterGuard"
 RAY_CLUSTER_READY_TYPE = "pulumi-python:dynamic/infra:RayClusterReady"
 FOLDER = Path(__file__).resolve().parent.parent
 

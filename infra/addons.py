@@ -96,7 +96,9 @@ class Addons(pulumi.ComponentResource):
             (versions.EFA_CHART, args.efa_plugin, efa_values(args)),
         ):
             if self.decisions[chart.name].install:
-                release = _release(self, name, args, chart, addon, PLUGIN_NAMESPACE, PLUGIN_NAMESPACE, values)
+                release = _release(
+                    self, name, args, chart, addon, PLUGIN_NAMESPACE, PLUGIN_NAMESPACE, values, awaited=False
+                )
                 releases[chart.name] = release
         chart = versions.KUBERAY_CHART
         if self.decisions[chart.name].install:
@@ -107,7 +109,7 @@ class Addons(pulumi.ComponentResource):
             )
             made = namespace.metadata["name"]
             releases[chart.name] = _release(
-                self, name, args, chart, args.kuberay, OPERATOR_NAMESPACE, made, kuberay_values(args)
+                self, name, args, chart, args.kuberay, OPERATOR_NAMESPACE, made, kuberay_values(args), awaited=True
             )
         self.releases = releases
         self.register_outputs({"installed": sorted(releases)})
@@ -122,6 +124,8 @@ def _release(
     namespace: str,
     namespace_made: pulumi.Input[str],
     values: Mapping[str, Any],
+    *,
+    awaited: bool,
 ) -> k8s.helm.v3.Release:
     """The release between what puts an interrupted predecessor right and the marker that says it is in the state."""
     release_named = release_name(args.namespace, chart)
@@ -144,7 +148,9 @@ def _release(
         **chart_source(chart, addon.repository),
         values=values,
         description=pending.note,
-        atomic=True,
+        # What keeps a device plugin from its nodes, NodeReadiness knows and says; Helm would only wait.
+        atomic=awaited,
+        skip_await=not awaited,
         replace=True,
         timeout=max(args.ready_seconds, _SHORTEST_SECONDS),
         opts=pulumi.ResourceOptions(parent=parent),

@@ -22,7 +22,7 @@ class RayAuthTokenProvider(ResourceProvider):
 
     @reported
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Never: another token needs new pods. Replace the resource (`pulumi up --replace URN`) to renew it."""
+        """Never by itself. `pulumi up --replace URN` renews the token, and with it the pods that hold it."""
         return DiffResult(changes=False)
 
 

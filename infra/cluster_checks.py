@@ -123,6 +123,12 @@ def _namespace_problems(facts: ClusterFacts, settings: KubernetesSettings, stack
             f"namespace {settings.namespace} does not exist, and kubeNamespaceMode is 'existing': "
             "make it, name another, or set kubeNamespaceMode to 'create'"
         ]
+    made = {name: owner for name, owner in facts.owners.items() if owner != stack}
+    if settings.storage.claim or "://" in settings.storage.path:
+        made = {name: owner for name, owner in made.items() if not name.startswith("PersistentVolumeClaim")}
+    if made:
+        whose = "; ".join(f"{name} ({f'of stack {owner}' if owner else 'of no stack'})" for name, owner in made.items())
+        return [f"namespace {settings.namespace} has what is not this stack's: {whose}: set kubeNamespace to another"]
     if settings.namespace_mode == "existing" and facts.namespace_stack == stack:
         return [
             f"namespace {settings.namespace} is this stack's own, and with kubeNamespaceMode 'existing' it would be "
@@ -196,7 +202,7 @@ def _node_problems(facts: ClusterFacts, settings: KubernetesSettings) -> tuple[l
                 f"{settings.nodes} workers, and EFA does not leave a zone: set gpuZone to {best}"
             ], []
         return [], []
-    if one_zone and len(usable) >= settings.nodes:
+    if one_zone and not settings.zone and len(usable) >= settings.nodes:
         return [
             f"the {len(usable)} nodes {chosen} are spread over zones ({_counts(by_zone)}), and all {settings.nodes} "
             "workers need one: EFA does not leave a zone; move nodes, or set gpuNodes to fewer"

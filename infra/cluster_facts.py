@@ -11,7 +11,7 @@ from infra.addon_decision import AddonFound, release_name
 from infra.device_plugins import EFA, NVIDIA, PluginKind, offered, provides
 from infra.kubernetes_objects import TYPE_LABEL, Object, condition, named, taint_text
 from infra.kubernetes_settings import KubernetesSettings
-from infra.ray_cluster_spec import STACK_LABEL, ZONE_LABEL
+from infra.ray_cluster_spec import CLAIM_NAME, CLUSTER_NAME, STACK_LABEL, ZONE_LABEL
 from workload.kubernetes_access import KubernetesError
 from workload.kubernetes_api import FORBIDDEN, NOT_FOUND, KubernetesApi
 
@@ -54,8 +54,9 @@ class ClusterFacts:
     """A cluster as this user may see it: None where it may not be looked at.
 
     `version` is the API server's ("v1.34.3"). `crd_versions` are the served versions of RayCluster, empty without it.
-    `namespace_stack` is the stack that made the namespace, empty where none did. `nodes` are those of the workers (the
-    node selector's). `denied` holds what this stack needs and this user may not do. `calls` counts the calls it took.
+    `namespace_stack` is the stack that made the namespace, empty where none did; `owners` has the same for what is in
+    it under the names that a stack gives. `nodes` are those of the workers (the node selector's). `denied` holds what
+    this stack needs and this user may not do. `calls` counts the calls it took.
     """
 
     server: str
@@ -66,6 +67,7 @@ class ClusterFacts:
     efa_plugin: AddonFound | None
     namespace_exists: bool | None
     namespace_stack: str
+    owners: Mapping[str, str]
     nodes: tuple[NodeFacts, ...] | None
     denied: tuple[Permission, ...] = ()
     calls: int = 0
@@ -87,13 +89,19 @@ def read_facts(
     version = api.get("/version", doing=f"reading the version of {api.server} ({settings.access.named})")
     with ThreadPoolExecutor(AT_ONCE) as pool:
         asked = _Asked(api, pool)
+        core = f"/api/v1/namespaces/{settings.namespace}"
         kind = asked.get("/apis/ray.io/v1")
         operators = asked.items("/apis/apps/v1/deployments", labelSelector=OPERATOR_LABELS)
         daemonsets = asked.items("/apis/apps/v1/daemonsets")
-        namespace = asked.get(f"/api/v1/namespaces/{settings.namespace}")
+        namespace = asked.get(core)
         selector = ",".join(f"{key}={value}" for key, value in settings.node_selector.items())
         nodes = asked.items("/api/v1/nodes", **({"labelSelector": selector} if selector else {}))
         everything = pool.submit(_may, api, EVERYTHING)
+        inside = {
+            f"RayCluster {CLUSTER_NAME}": f"/apis/ray.io/v1/namespaces/{settings.namespace}/rayclusters/{CLUSTER_NAME}",
+            f"PersistentVolumeClaim {CLAIM_NAME}": f"{core}/persistentvolumeclaims/{CLAIM_NAME}",
+        }
+        found = {name: asked.get(path) for name, path in inside.items()}
 
         deployments = operators.result()
         if deployments is None:
@@ -116,6 +124,7 @@ def read_facts(
             ),
             namespace_exists=None if namespace.result() is None else bool(namespace.result()),
             namespace_stack=_label(namespace.result(), STACK_LABEL),
+            owners={name: _label(one.result(), STACK_LABEL) for name, one in found.items() if one.result()},
             nodes=None if seen is None else tuple(node_facts(node) for node in seen),
         )
         asking = () if needed is None or everything.result() else needed(facts)

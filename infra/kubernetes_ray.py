@@ -1,9 +1,7 @@
 """The kubernetes platform: add-ons, nodes and a Ray cluster on a cluster that is there, handed on as a RayHead."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -12,29 +10,18 @@ import pulumi_kubernetes as k8s
 from infra import versions
 from infra.addon_decision import AddonFound
 from infra.addons import Addons, AddonsArgs
+from infra.cluster_guard import ClusterGuard
 from infra.kubernetes_settings import KubernetesSettings
 from infra.ray_cluster import RayCluster, RayClusterArgs
 from infra.ray_cluster_ready import RayClusterReady
 from infra.ray_cluster_spec import DASHBOARD_PORT, GPU_TOLERATION
 from infra.ray_head import RayHead
 from infra.readiness import NodeReadiness, NodeReadinessArgs
-from workload.kubernetes_access import KubernetesAccess
-
-
-def cluster_identity(access: KubernetesAccess) -> str:
-    """A name for the cluster that stays when a token, a user, or the address of a tunnel to it changes.
-
-    Its certificate authority, where the kubeconfig names one. Raises KubernetesError without a usable kubeconfig.
-    """
-    configuration = access.client().configuration
-    if configuration.ssl_ca_cert:
-        return f"ca-{hashlib.sha256(Path(configuration.ssl_ca_cert).read_bytes()).hexdigest()[:16]}"
-    return str(configuration.host)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesRayArgs:
-    """`found` is what the cluster has of each add-on, by chart name; `cluster_id` as `cluster_identity` gives it."""
+    """`found` is what the cluster has of each add-on, by chart name; `cluster_id` is `KubernetesAccess.identity`'s."""
 
     settings: KubernetesSettings
     cluster_id: str
@@ -52,6 +39,7 @@ class KubernetesRay(pulumi.ComponentResource):
         settings, access = args.settings, args.settings.access
         instance = settings.instance
         own = pulumi.ResourceOptions(parent=self)
+        guard = ClusterGuard(f"{name}-cluster-guard", args.cluster_id, own)
         provider = k8s.Provider(
             f"{name}-provider",
             kubeconfig=access.kubeconfig or None,
@@ -60,7 +48,8 @@ class KubernetesRay(pulumi.ComponentResource):
             # What an `up` made in the moment it was killed is not in the state; the next one takes it over. Whether the
             # namespace is this stack's own to take is checked before.
             upsert_existing_objects=True,
-            opts=own,
+            # Nothing may be done on a cluster that is not the stack's.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[guard]),
         )
         here = pulumi.ResourceOptions(parent=self, providers=[provider])
         addons = Addons(f"{name}-addons", AddonsArgs.of(settings, instance=instance, found=args.found), here)

@@ -24,6 +24,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[A-Za-z0-9!_.*'()@=+-]+)*")
 _FOLDER = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _LABEL = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REPOSITORY = re.compile(r"(https?|oci)://\S+|[^\s:]+")
 
@@ -204,6 +205,6 @@ def _quantity(read: ConfigReader, key: str, *, required: bool = False) -> str:
 def _labels(read: ConfigReader, key: str) -> dict[str, str]:
     labels = read.json_value(key, dict)
     for name, value in labels.items():
-        if not _LABEL.fullmatch(name) or not isinstance(value, str):
+        if not _LABEL.fullmatch(name) or not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
             read.problem(key, f"{name}: {value}", "is not a label and its text")
     return {name: str(value) for name, value in labels.items()}

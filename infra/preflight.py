@@ -1,11 +1,13 @@
 """Before anything is declared on a cluster that is there: it is looked at, and what could not work is said at once."""
 
+import dataclasses
+
 import pulumi
 
 from infra import versions
 from infra.cluster_checks import needed_permissions, notes, problems
 from infra.cluster_facts import read_facts
-from infra.kubernetes_ray import KubernetesRayArgs, cluster_identity
+from infra.kubernetes_ray import KubernetesRayArgs
 from infra.kubernetes_settings import KubernetesSettings
 from workload.errors import ReportedError
 
@@ -19,6 +21,7 @@ def inspected(settings: KubernetesSettings) -> KubernetesRayArgs:
 
     Raises PreflightError with every problem found, KubernetesError where the cluster cannot be asked.
     """
+    settings = dataclasses.replace(settings, access=settings.access.with_context())
     facts = read_facts(settings, lambda seen: needed_permissions(seen, settings))
     if found := problems(facts, settings, stack=pulumi.get_stack()):
         raise PreflightError("\n".join([f"this cluster ({facts.server}) cannot take the stack:", *_listed(found)]))
@@ -31,7 +34,7 @@ def inspected(settings: KubernetesSettings) -> KubernetesRayArgs:
     }
     return KubernetesRayArgs(
         settings=settings,
-        cluster_id=settings.cluster_id or cluster_identity(settings.access),
+        cluster_id=settings.cluster_id or settings.access.identity(),
         found={chart.name: addon for chart, addon in addons.items() if addon is not None},
     )
 

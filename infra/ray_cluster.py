@@ -1,5 +1,6 @@
 """The Ray cluster as Kubernetes objects: the RayCluster, and what it needs beside the operator and the nodes."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,7 @@ from infra import ray_cluster_manifest, ray_cluster_objects
 from infra.auth_token import RayAuthToken
 from infra.instances import InstanceType
 from infra.kubernetes_settings import KubernetesSettings
-from infra.ray_cluster_spec import SECRET_KEY, STACK_LABEL, RayClusterSpec
+from infra.ray_cluster_spec import CLAIM_NAME, SECRET_KEY, STACK_LABEL, RayClusterSpec
 
 # Running pods follow a change of the replicas alone (kuberay#4051): all else needs a new RayCluster.
 REPLACING = [
@@ -21,6 +22,7 @@ REPLACING = [
     "spec.workerGroupSpecs[*].rayStartParams",
     "spec.workerGroupSpecs[*].template",
 ]
+SECRETS_ANNOTATION = "ray-train-efa/secrets"
 _UNAWAITED = {"pulumi.com/skipAwait": "true"}
 
 
@@ -69,7 +71,7 @@ class RayClusterArgs:
             hf_token=settings.hf_token is not None,
         )
         return cls(
-            spec=replace(spec, claim=f"{spec.name}-storage") if claim_made else spec,
+            spec=replace(spec, claim=CLAIM_NAME) if claim_made else spec,
             namespace_made=settings.namespace_mode == "create",
             claim_made=claim_made,
             storage_class=storage.storage_class,
@@ -128,6 +130,7 @@ class RayCluster(pulumi.ComponentResource):
             k8s.apps.v1.DaemonSet(f"{name}-image-pull", **_in(namespace, pull, _UNAWAITED), opts=own)
 
         manifest = ray_cluster_manifest.ray_cluster(spec)
+        _mark(manifest, _fingerprint(self.token, args.hf_token))
         annotations = {
             "pulumi.com/patchForce": "true",
             "pulumi.com/deletionPropagationPolicy": "foreground",
@@ -155,10 +158,24 @@ def _in(
     namespace: pulumi.Input[str], manifest: Mapping[str, Any], annotations: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """A manifest's metadata and spec as arguments; a namespace that comes from its resource is waited for."""
-    metadata = {**manifest["metadata"], "namespace": namespace}
+    metadata = {**manifest["metadata"], "namespace": namespace, "labels": {STACK_LABEL: pulumi.get_stack()}}
     if annotations:
         metadata["annotations"] = annotations
     return {"metadata": metadata, "spec": manifest["spec"]}
+
+
+def _fingerprint(*secrets: pulumi.Output[str] | None) -> pulumi.Output[str]:
+    """Of random tokens: it tells nothing of them."""
+    given = [secret for secret in secrets if secret is not None]
+    joined = pulumi.Output.all(*given).apply(lambda values: hashlib.sha256("\n".join(values).encode()).hexdigest()[:16])
+    return pulumi.Output.unsecret(joined)
+
+
+def _mark(manifest: Mapping[str, Any], fingerprint: pulumi.Output[str]) -> None:
+    """Pods read their secrets once, when they start: a renewed one is a reason to replace them."""
+    annotated = {"annotations": {SECRETS_ANNOTATION: fingerprint}}
+    manifest["spec"]["headGroupSpec"]["template"]["metadata"] = annotated
+    manifest["spec"]["workerGroupSpecs"][0]["template"]["metadata"] = annotated
 
 
 def _secret(

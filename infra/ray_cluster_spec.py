@@ -9,6 +9,8 @@ from infra.instances import InstanceType
 from workload.errors import BadInputError
 
 CLUSTER_NAME = "ray"
+# Of the claim made here.
+CLAIM_NAME = f"{CLUSTER_NAME}-storage"
 WORKER_GROUP = "gpu-workers"
 HEAD_CONTAINER, WORKER_CONTAINER = "ray-head", "ray-worker"
 STORAGE_MOUNT = "/mnt/ray-train"

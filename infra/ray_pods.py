@@ -93,7 +93,8 @@ def _unscheduled(pod: Object, who: str, events: Sequence[Object], patience: floa
         if event["involvedObject"].get("kind") == "PersistentVolumeClaim" and event["involvedObject"]["name"] in claims
     ]
     said = "; ".join(filter(None, [message, *about[-1:]])) or "no scheduler has looked at it"
-    return Waiting(reason=f"{who} has no node: {said}", code=f"unscheduled:{role(pod)}", patience=patience)
+    reason = f"{who} has no node: {said} (kubeUnschedulableSeconds {patience:g})"
+    return Waiting(reason=reason, code=f"unscheduled:{role(pod)}", patience=patience)
 
 
 def _container_trouble(

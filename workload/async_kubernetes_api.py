@@ -1,14 +1,13 @@
 """Calls of a Kubernetes API server in an event loop: a WebSocket, and a call, that ends at once when told to."""
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import aiohttp
 
-from workload.kubernetes_access import KubernetesAccess, KubernetesError
+from workload.kubernetes_access import KubernetesAccess, KubernetesError, tls
 
 T = TypeVar("T")
 
@@ -32,7 +31,7 @@ class Credentials:
             bearer = (configuration.auth_settings().get("BearerToken") or {}).get("value")
             options: dict[str, Any] = {"headers": {"Authorization": bearer} if bearer else {}}
             if configuration.host.startswith("https:"):
-                options["ssl"] = _tls(configuration)
+                options["ssl"] = tls(configuration)
                 options["server_hostname"] = configuration.tls_server_name or None
             if configuration.proxy and not _bypassed(configuration):
                 options["proxy"] = configuration.proxy
@@ -130,20 +129,6 @@ def _refused(status: int, doing: str, credentials: Credentials) -> KubernetesErr
     if credentials.anonymous and status in (401, 403):
         what += " (no credentials were sent: does the kubeconfig's credential plugin work?)"
     return KubernetesError(what, status)
-
-
-def _tls(configuration: Any) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # As kubectl: a CA is not refused for a missing extension, which Python 3.13 does by default.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if configuration.assert_hostname is False:
-        context.check_hostname = False
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, configuration.key_file)
-    return context
 
 
 def _bypassed(configuration: Any) -> bool:

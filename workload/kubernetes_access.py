@@ -1,10 +1,12 @@
 """Calling a Kubernetes API server: which one, as whom, and what its refusals mean."""
 
 import contextlib
+import hashlib
 import json
 import os
+import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,31 @@ class KubernetesAccess:
         where = where or ("the given kubeconfig" if self.kubeconfig else os.environ.get("KUBECONFIG", "~/.kube/config"))
         return f"{where}, context {self.context}" if self.context else where
 
+    def with_context(self) -> "KubernetesAccess":
+        """The same with the name of the context that is current now: later it may be another one."""
+        from kubernetes import config
+
+        if self.context or is_kubeconfig_text(self.kubeconfig):
+            return self
+        path = str(Path(self.kubeconfig).expanduser()) if self.kubeconfig else None
+        try:
+            _, current = config.list_kube_config_contexts(path)
+        except Exception:
+            # Whoever calls next says what is wrong with it; inside a pod there is none.
+            return self
+        return replace(self, context=current["name"])
+
+    def identity(self) -> str:
+        """A name for the cluster that stays when a token, a user, or the address of a tunnel to it changes.
+
+        Its certificate authority's fingerprint, where the kubeconfig has one. Raises KubernetesError without a usable
+        kubeconfig.
+        """
+        configuration = self.client().configuration
+        if configuration.ssl_ca_cert:
+            return f"ca-{hashlib.sha256(Path(configuration.ssl_ca_cert).read_bytes()).hexdigest()[:16]}"
+        return str(configuration.host)
+
     def client(self) -> Any:
         """A `kubernetes.client.ApiClient` of its own. Raises KubernetesError when the kubeconfig cannot be used."""
         from kubernetes import client, config
@@ -70,11 +97,31 @@ class KubernetesAccess:
         configuration.retries = 1
         made = client.ApiClient(configuration)
         made.user_agent = USER_AGENT
+        if str(configuration.host).startswith("https://"):
+            try:
+                made.rest_client.pool_manager.connection_pool_kw["ssl_context"] = tls(configuration)
+            except (OSError, ValueError) as error:
+                raise KubernetesError(f"the certificates of {self.named} cannot be used: {error}") from None
         return made
 
 
 def is_kubeconfig_text(kubeconfig: str) -> bool:
     return "\n" in kubeconfig or kubeconfig.lstrip().startswith("{")
+
+
+def tls(configuration: Any) -> ssl.SSLContext:
+    """For a `kubernetes.client.Configuration`. Raises OSError or ValueError where its certificates cannot be read."""
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # As kubectl: a CA is not refused for a missing extension, which Python 3.13 does by default.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if configuration.assert_hostname is False:
+        context.check_hostname = False
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    return context
 
 
 @contextlib.contextmanager

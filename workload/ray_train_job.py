@@ -1,5 +1,6 @@
 """The training job as a Pulumi resource: its inputs decide when a run is due."""
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,10 +46,12 @@ class RayTrainJobProvider(ResourceProvider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         # Ray's client costs seconds of import; an unchanged `up` never comes here.
         from workload import job
+        from workload.placement import at_the_end
         from workload.run_record import write_run_record
 
         request = job_request(props)
         outcome = job.run(request, say=say, interrupt=interrupt)
+        request = dataclasses.replace(request, placement=at_the_end(request.head, request.placement))
         record_path, record = write_run_record(request, outcome, expect=props["expect"], settings=props["settings"])
         say(f"job {outcome.submission_id} SUCCEEDED; record {record_path}")
         outs = {

@@ -60,9 +60,9 @@ def uids(project: BedProject, role: str = "") -> dict[str, str]:
 
 
 def processes(bed: Bed) -> list[psutil.Process]:
-    """Those of this machine that run in the stack's pods, each of which has a PID namespace."""
+    """Those of this machine that run in the stack's pods, where each container has a PID namespace."""
     states = [json.loads(path.read_text()) for path in (bed.directory / "agent" / "pods").glob(f"{NAMESPACE}_*.json")]
-    namespaces = {_pid_namespace(state["pid"]) for state in states}
+    namespaces = {_pid_namespace(pid) for state in states for pid in state["containers"].values()}
     return [process for process in psutil.process_iter() if _pid_namespace(process.pid) in namespaces]
 
 

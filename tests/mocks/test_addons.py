@@ -30,11 +30,12 @@ def test_all_of_it_is_the_components_own() -> None:
     assert {resource.parent for resource in made_with() if resource.name != "addons"} == {"addons"}
 
 
-def test_every_release_is_pinned_atomic_and_has_a_limit() -> None:
+def test_every_release_is_pinned_and_has_a_limit_and_helm_waits_for_the_operator_alone() -> None:
     releases = made_with().of_type(RELEASE)
     assert len(releases) == 3
     for resource in releases:
-        assert resource.inputs["atomic"] is True
+        assert resource.inputs["atomic"] is (resource.name == f"addons-{versions.KUBERAY_CHART.name}")
+        assert resource.inputs["skipAwait"] is not resource.inputs["atomic"]
         assert resource.inputs["version"]
         assert resource.inputs["timeout"] == 900
         assert resource.inputs["repositoryOpts"]["repo"] == "https://charts.example"

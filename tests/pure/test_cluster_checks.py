@@ -78,6 +78,7 @@ def facts(**changes: Any) -> ClusterFacts:
         "efa_plugin": FOREIGN,
         "namespace_exists": True,
         "namespace_stack": "",
+        "owners": {},
         "nodes": (gpu_node("gpu-1"), gpu_node("gpu-2")),
     }
     return ClusterFacts(**{**values, **changes})

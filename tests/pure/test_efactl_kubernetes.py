@@ -133,7 +133,7 @@ def test_down_forgets_a_cluster_that_is_gone_when_told_to(
     monkeypatch.setenv("PULUMI_K8S_DELETE_UNREACHABLE", "true")
     stack = unreachable(tmp_path)
     assert commands.down(stack, as_json=True) == ExitCode.OK
-    assert [command[0] for command in stack.ran] == ["destroy"]
+    assert [command[:3] for command in stack.ran] == [["state", "delete", "--all"]]
     assert "is forgotten" in capsys.readouterr().err
 
 

@@ -45,6 +45,7 @@ def test_checkpoints_go_to_the_claim_or_to_s3() -> None:
         ({"gpuInstanceType": "g6.13xlarge"}, "ray-train-efa:gpuInstanceType: 'g6.13xlarge' "),
         ({"gpuNodes": 0}, "ray-train-efa:gpuNodes: '0' must be between 1 and 512"),
         ({"gpuNodeSelector": {"role": 1}}, "ray-train-efa:gpuNodeSelector: 'role: 1' is not a label"),
+        ({"gpuNodeSelector": {"role": "a b"}}, "ray-train-efa:gpuNodeSelector: 'role: a b' is not a label"),
         ({"kubeNamespace": "Ray_Train"}, "ray-train-efa:kubeNamespace: 'Ray_Train' is not a namespace"),
         ({"kubeNamespace": ""}, "ray-train-efa:kubeNamespace: must not be empty"),
         ({"kubeNamespaceMode": "make"}, "ray-train-efa:kubeNamespaceMode: 'make' is none of create, existing"),

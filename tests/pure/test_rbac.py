@@ -78,6 +78,7 @@ def facts() -> ClusterFacts:
         efa_plugin=there,
         namespace_exists=True,
         namespace_stack="",
+        owners={},
         nodes=None,
     )
 
