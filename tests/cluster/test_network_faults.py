@@ -118,17 +118,18 @@ def test_a_link_at_a_tenth_makes_training_slower_and_changes_nothing_else(
         up.reaches(2, seconds=UP_S)
         pod = workers(project)[0]
         bed.shape(project.namespace, pod, round(tenth, 2))
-        shaped_at = up.step
+        shaped_at, before = up.step, bed.moved(project.namespace, pod)[0]
         try:
-            sent = sent_in_a_step(project, bed, up, steps=4)
             up.succeeds(seconds=JOB_S)
+            # Over the rest of the run, its evaluation included: the job's log shares the slow link and comes late.
+            sent = (bed.moved(project.namespace, pod)[0] - before) / (12 - shaped_at)
         finally:
             bed.shape(project.namespace, pod, 0)
         record = record_of(up)
         slow = statistics.median(step_seconds(up.log, record)[shaped_at + 1 :])
     assert record["verdict"]["value"] == "proven"
     assert slow > 4 * usual
-    assert 0.8 < sent / undisturbed["wire"] < 1.25
+    assert 0.7 < sent / undisturbed["wire"] < 1.5
     assert_same_losses(record, undisturbed)
 
 

@@ -1,10 +1,11 @@
 """Set-up brings the Kubernetes provider where a stack needs it, by the first route that works, and says which."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tools.setup import cache, kubernetes_provider
+from tools.setup import cache, kubernetes_provider, pins
 
 # Notes what it is asked and installs as the real one does; without --file only where DOWNLOADS says that it can.
 CLI = """#!/bin/sh
@@ -25,6 +26,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
     monkeypatch.setenv("DOWNLOADS", "")
+    monkeypatch.setattr(pins, "VENV", tmp_path / "venv")
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
     path = tmp_path / "bin" / "pulumi"
     path.parent.mkdir()
     path.write_text(CLI)
@@ -51,14 +54,31 @@ def test_the_official_download_is_tried_first(cli: Path, tmp_path: Path, monkeyp
     assert kubernetes_provider.installed() is not None
 
 
-def test_without_a_download_the_built_one_is_installed_and_the_reason_said(
-    cli: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_without_a_download_the_built_one_stands_beside_this_projects_pulumi_alone(
+    cli: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     binary = built_earlier()
     kubernetes_provider.install(cli)
-    assert commands(tmp_path)[1].endswith(f"--file {binary}")
+    link = pins.VENV / "bin" / kubernetes_provider.BINARY
+    assert link.resolve() == binary
     assert "no official download of kubernetes" in capsys.readouterr().out
+    assert kubernetes_provider.installed() is None, "it may be older than it is asked for: not for other projects"
+    kubernetes_provider.install(cli)
+    assert len(commands(tmp_path)) == 1, "what was built is not asked for again"
+    monkeypatch.setenv("DOWNLOADS", "yes")
+    link.unlink()
+    kubernetes_provider.install(cli)
     assert kubernetes_provider.installed() is not None
+
+
+def test_the_official_one_takes_the_place_of_the_built_one(cli: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built_earlier()
+    kubernetes_provider.install(cli)
+    monkeypatch.setenv("DOWNLOADS", "yes")
+    plugin = f"v{kubernetes_provider.version()}"
+    subprocess.run([cli, "plugin", "install", "resource", "kubernetes", plugin], check=True)
+    kubernetes_provider.install(cli)
+    assert not (pins.VENV / "bin" / kubernetes_provider.BINARY).is_symlink()
 
 
 def test_an_installed_one_is_left_alone(cli: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

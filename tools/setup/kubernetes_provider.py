@@ -1,6 +1,8 @@
-"""Pulumi's Kubernetes provider plugin, which stacks beyond the local platform need: installed once for the user.
+"""Pulumi's Kubernetes provider plugin, which stacks beyond the local platform need.
 
-The one installed already, else Pulumi's download, else a build from the provider's published Go module.
+The one installed already, else Pulumi's download, else a build from the provider's published Go module. That module is
+not published with every release: what is built may be older than the SDK, so it is put beside this project's `pulumi`
+alone (which warns that it takes it from PATH) and not among the user's plugins.
 """
 
 import hashlib
@@ -44,8 +46,13 @@ def installed() -> Path | None:
 
 def install(cli: Path) -> None:
     """Makes the plugin available to `cli`; says which way and why."""
+    link = pins.VENV / "bin" / BINARY
     if plugin := installed():
+        link.unlink(missing_ok=True)
         say("plugin", f"kubernetes {version()} is installed ({plugin})")
+        return
+    if link.exists():
+        say("plugin", f"kubernetes, built from {MODULE}@{module_version()} ({link.resolve()})")
         return
     command: list[str | Path] = [cli, "plugin", "install", "resource", "kubernetes", f"v{version()}"]
     try:
@@ -53,8 +60,16 @@ def install(cli: Path) -> None:
     except SetupError as error:
         reason = str(error).strip().splitlines()[-1].strip()
         say("plugin", f"no official download of kubernetes {version()} ({reason[:120]})")
-        run_visibly("plugin", [*command, "--file", built()])
-    say("plugin", f"kubernetes {version()} installed")
+        plugin = built()
+        link.unlink(missing_ok=True)
+        link.symlink_to(plugin)
+        say("plugin", f"kubernetes, built from {MODULE}@{module_version()}, for this project alone")
+    else:
+        say("plugin", f"kubernetes {version()} installed")
+
+
+def module_version() -> str:
+    return pins.module_version(RECIPE / "go.mod", MODULE)
 
 
 def entry_name() -> str:
