@@ -34,8 +34,8 @@ def cause_of(failures: Mapping[int, BaseException], hosts: Mapping[int, str] = N
     text = f"{where}: {type(cause).__name__}: {first_line(cause)}"
     if not _says_peer_lost(cause):
         return text
-    reach = f"do {' and '.join(sorted(set(hosts.values())))} still reach each other?" if hosts else "see the network"
-    return f"{text}; no rank failed by itself: {reach}"
+    lost = f"are {' and '.join(sorted(set(hosts.values())))} still there" if hosts else "are all nodes still there"
+    return f"{text}; no rank failed by itself: {lost}, and do they reach each other?"
 
 
 def _order(item: tuple[int, BaseException]) -> tuple[int, int]:

@@ -225,7 +225,7 @@ def policy(bed: Bed, namespace: str, *, expression: str, message: str) -> Iterat
 
 
 def test_what_the_api_server_says_against_the_raycluster_reaches_the_user(
-    bed: Bed, stacks: Stacks, namespace: str
+    bed: Bed, namespace: str, stacks: Stacks
 ) -> None:
     project = stacks(namespace, kubeNamespaceMode="existing")
     message = "Ray clusters carry a cost-centre label"
@@ -251,7 +251,7 @@ def test_what_the_operator_says_against_the_raycluster_reaches_the_user(stacks: 
     ],
 )
 def test_pods_that_the_namespace_does_not_allow_are_named_with_the_rule(
-    bed: Bed, stacks: Stacks, namespace: str, kind: str, spec: dict[str, Any], expected: list[str]
+    bed: Bed, namespace: str, stacks: Stacks, kind: str, spec: dict[str, Any], expected: list[str]
 ) -> None:
     path = f"/api/v1/namespaces/{namespace}/{kind}"
     bed.api.call("POST", path, {"metadata": {"name": "fence"}, "spec": spec})
@@ -315,7 +315,7 @@ def administrator(bed: Bed, namespace: str) -> None:
 
 
 def test_credentials_that_end_in_mid_job_end_the_up_clearly_and_the_next_one_follows_the_job(
-    bed: Bed, stacks: Stacks, namespace: str
+    bed: Bed, namespace: str, stacks: Stacks
 ) -> None:
     administrator(bed, namespace)
     kubeconfig = bed.service_account_kubeconfig(namespace, "admin")
@@ -337,7 +337,7 @@ def test_credentials_that_end_in_mid_job_end_the_up_clearly_and_the_next_one_fol
 
 
 def test_a_token_that_a_credential_plugin_renews_may_end_in_mid_job(
-    bed: Bed, stacks: Stacks, namespace: str, tmp_path: Path
+    bed: Bed, namespace: str, stacks: Stacks, tmp_path: Path
 ) -> None:
     administrator(bed, namespace)
     secret_of = f"/api/v1/namespaces/{namespace}/secrets"

@@ -31,6 +31,11 @@ class RunningUp:
         return self._project.folder / "runs" / self.job
 
     @property
+    def submitted(self) -> set[str]:
+        """Every job that it submitted; the output tells each line twice, live and at the end."""
+        return set(re.findall(r"job (\S+) submitted", self.output))
+
+    @property
     def log(self) -> str:
         """The job's log as far as it has come; empty before there is one."""
         found = list((self._project.folder / "runs").glob(f"{self.job}/job.log")) if " submitted" in self.output else []

@@ -47,5 +47,5 @@ def test_ranks_that_lost_each_other_are_named_with_their_hosts() -> None:
     silent = Wrapped(RuntimeError("Timed out waiting 60000ms for recv operation to complete"))
     assert root_cause(GroupFailed({0: silent, 1: PEER}), {0: "pod-a", 1: "pod-b"}) == (
         "rank 0 on pod-a: RuntimeError: Timed out waiting 60000ms for recv operation to complete; "
-        "no rank failed by itself: do pod-a and pod-b still reach each other?"
+        "no rank failed by itself: are pod-a and pod-b still there, and do they reach each other?"
     )
