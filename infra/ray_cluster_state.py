@@ -43,7 +43,7 @@ class DeclaredCluster:
 class SeenCluster:
     """The cluster's objects now. `cluster` None: there is none. `operators` None: this user may not look for them.
 
-    `pods` carry the cluster's label, `events` are the namespace's Warnings.
+    `pods` carry the cluster's label, `events` are the namespace's Warnings, and what is said of its claims.
     """
 
     cluster: Object | None

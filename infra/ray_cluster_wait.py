@@ -30,6 +30,10 @@ from workload.provider_process import differing
 DECIDING = ("cluster_uid", "image", "workers", "accelerators")
 DECIDING_OF_HEAD = ("namespace", "cluster_name", "ray_version", "spec_digest", "worker_resource")
 ASK_RAY_S = 10.0
+# Why a claim is not bound is no Warning where there is no storage class; these two only say that its pod comes first.
+UNBOUND = (
+    "involvedObject.kind=PersistentVolumeClaim,type=Normal,reason!=WaitForFirstConsumer,reason!=WaitForPodScheduled"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,19 +141,20 @@ def _path(declared: DeclaredCluster) -> str:
 
 
 def _seen(declared: DeclaredCluster, watching: Watching) -> SeenCluster:
-    """Watches the RayCluster, its pods, the namespace's warnings and the operator, each from its first call on."""
+    """Watches the RayCluster, its pods, what is said of them, and the operator, each from its first call on."""
     core = f"/api/v1/namespaces/{declared.namespace}"
     clusters = watching.listing(_path(declared), fieldSelector=f"metadata.name={declared.name}")
     pods = watching.listing(f"{core}/pods", labelSelector=f"ray.io/cluster={declared.name}")
     for refused in (clusters.refused, pods.refused):
         if refused:
             raise ReportedError(f"{declared.named} cannot be followed: {refused}")
-    events = watching.listing(f"{core}/events", fieldSelector="type=Warning")
+    warnings = watching.listing(f"{core}/events", fieldSelector="type=Warning")
+    claims = watching.listing(f"{core}/events", fieldSelector=UNBOUND)
     operators = watching.listing("/apis/apps/v1/deployments", labelSelector=OPERATOR_LABELS)
     return SeenCluster(
         cluster=next(iter(clusters.objects), None),
         pods=pods.objects,
-        events=events.objects,
+        events=[*warnings.objects, *claims.objects],
         operators=None if operators.refused else operators.objects,
     )
 

@@ -177,8 +177,9 @@ class Following:
                 reason = self._api.endpoint.why_unreachable() or type(error).__name__
                 raise ReportedError(
                     self._failure(
-                        f"the Ray head has not answered for {silent:.0f} s ({reason}); job {self._id} may be "
-                        "lost with it. The next `pulumi up` repairs the cluster and follows or repeats the job"
+                        f"the Ray head has not answered for {silent:.0f} s ({reason}); job {self._id} goes on unseen, "
+                        "until its deadline at most, or is lost with the head. The next `pulumi up` repairs the "
+                        "cluster and follows or repeats the job"
                     )
                 ) from None
             return None

@@ -274,7 +274,7 @@ def test_a_pod_that_no_node_can_hold_ends_the_up_with_the_schedulers_reason(
     project = stacks(**{setting: "32"})
     said = refused(project)
     assert f"{role} pod ray-" in said
-    assert "has no node: 0/5 nodes are available" in said
+    assert "has no node: 0/5 nodes are available" in said, said
     assert "Insufficient cpu" in said
 
 
@@ -391,8 +391,8 @@ def pods_of(project: BedProject) -> dict[str, str]:
     return {name: pod.metadata.uid for name, pod in project.pods().items()}
 
 
-def edit(project: BedProject, field: str, value: Any, by: str) -> None:
-    patch = [{"op": "replace", "path": field, "value": value}]
+def edit(project: BedProject, fields: dict[str, Any], by: str) -> None:
+    patch = [{"op": "replace", "path": path, "value": value} for path, value in fields.items()]
     project.bed.kubectl(
         *("patch", "raycluster", "ray", "-n", project.namespace, "--type=json", f"--field-manager={by}"),
         *("-p", json.dumps(patch)),
@@ -401,7 +401,8 @@ def edit(project: BedProject, field: str, value: Any, by: str) -> None:
 
 def test_an_edited_number_of_workers_is_named_with_its_author_and_put_back(bed: Bed, standing: BedProject) -> None:
     runs = standing.runs()
-    edit(standing, "/spec/workerGroupSpecs/0/replicas", 1, "mallory")
+    group = "/spec/workerGroupSpecs/0"
+    edit(standing, {f"{group}/replicas": 1, f"{group}/minReplicas": 1}, "mallory")
     bed.wait_until("a worker has gone", 60, lambda: len(standing.pods("worker")) == 1)
     previewed = standing.must("preview")
     assert "replicas of group gpu-workers is 1 instead of 2 (changed by mallory at" in previewed
@@ -414,7 +415,7 @@ def test_an_edited_number_of_workers_is_named_with_its_author_and_put_back(bed: 
 
 def test_an_edited_image_is_named_with_its_author_and_put_back(standing: BedProject) -> None:
     declared = next(iter(standing.pods("head").values())).spec.containers[0].image
-    edit(standing, "/spec/headGroupSpec/template/spec/containers/0/image", "elsewhere/ray:1", "mallory")
+    edit(standing, {"/spec/headGroupSpec/template/spec/containers/0/image": "elsewhere/ray:1"}, "mallory")
     previewed = standing.must("preview")
     assert f"the image of the head is elsewhere/ray:1 instead of {declared} (changed by mallory at" in previewed
     refusal = standing.up()

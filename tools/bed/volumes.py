@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 STORAGE_CLASS = "bed"
-COUNT = 16
+COUNT = 64
 
 
 def volumes(folder: Path) -> list[dict[str, Any]]:
