@@ -39,7 +39,11 @@ class BedProject(Project):
 
     def __init__(self, folder: Path, bed: Bed, namespace: str, *, quick: bool = True, **settings: Any) -> None:
         self.bed, self.namespace = bed, namespace
-        plugins = {"PULUMI_HOME": str(pulumi_home(folder.with_name(f"{folder.name}-pulumi")))}
+        home = pulumi_home(folder.with_name(f"{folder.name}-pulumi"))
+        # The provider leaves a copy of the kubeconfig in the temporary folder with every run.
+        temporary = home / "tmp"
+        temporary.mkdir(exist_ok=True)
+        plugins = {"PULUMI_HOME": str(home), "TMPDIR": str(temporary)}
         chosen = {**SETTINGS, "kubeconfig": str(bed.kubeconfig), "kubeNamespace": namespace, **settings}
         self.api_client = KubernetesAccess(kubeconfig=str(bed.kubeconfig)).client()
         self.core = client.CoreV1Api(self.api_client)
