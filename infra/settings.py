@@ -27,7 +27,7 @@ BACKENDS = ("auto", "nccl", "gloo")
 
 SECRETS = ("jobSecretEnv", "hfToken")
 # The job sets these itself: evidence depends on them.
-RESERVED_ENV = ("RAY_DEDUP_LOGS", "RAY_COLOR_PREFIX", "PYTHONUNBUFFERED")
+RESERVED_ENV = ("RAY_DEDUP_LOGS", "RAY_COLOR_PREFIX", "PYTHONUNBUFFERED", "RAY_TRAIN_EFA_RUN")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?\s*(==\s*[^\s=].*|@\s*\S+)|.*\.whl")
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")

@@ -8,8 +8,7 @@ from training.errors import TrainingError, first_line
 
 # What the other ranks say when one is gone: true, but never the cause.
 _PEER_LOST = re.compile(r"connection (closed|reset|refused)|broken pipe|gloo|nccl|timed out", re.IGNORECASE)
-
-
+_TRACEBACK = re.compile(r"(?:\[Node (?P<node>\S+)\] )?Traceback ")
 NO_HOSTS: Mapping[int, str] = MappingProxyType({})
 
 
@@ -21,7 +20,7 @@ def root_cause(error: BaseException, hosts: Mapping[int, str] = NO_HOSTS) -> str
     failures: dict[int, BaseException] = getattr(error, "worker_failures", {})
     if not failures:
         inner = getattr(error, "controller_failure", error)
-        return first_line(_unwrap(inner))
+        return _ends(_unwrap(inner))
     return cause_of(failures, hosts)
 
 
@@ -36,6 +35,17 @@ def cause_of(failures: Mapping[int, BaseException], hosts: Mapping[int, str] = N
         return text
     lost = f"are {' and '.join(sorted(set(hosts.values())))} still there" if hosts else "are all nodes still there"
     return f"{text}; no rank failed by itself: {lost}, and do they reach each other?"
+
+
+def _ends(error: BaseException) -> str:
+    """The first line and, where Ray puts a traceback below it, the last, which has the cause."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    traceback = next((found for line in lines if (found := _TRACEBACK.match(line))), None)
+    if traceback is None:
+        return first_line(error)
+    where = f"node {traceback['node']}: " if traceback["node"] else ""
+    headline = "" if lines[0] == traceback.string else f"{lines[0].rstrip('.')}: "
+    return f"{headline}{where}{lines[-1].strip()}"
 
 
 def _order(item: tuple[int, BaseException]) -> tuple[int, int]:

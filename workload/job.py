@@ -14,6 +14,7 @@ from workload.job_spec import RUN_NAME, attempt_of, command_line, submission_id,
 from workload.jobs_api import JobsApi, JobState, running
 from workload.run_folder import create, is_settled
 
+RUN_VARIABLE = "RAY_TRAIN_EFA_RUN"
 # Without the first, Ray folds a line of one rank into another's whenever they differ only in words with digits.
 FIXED_ENV = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0", "PYTHONUNBUFFERED": "1"}
 
@@ -83,7 +84,8 @@ def _submit_or_find(api: JobsApi, request: JobRequest, stem: str, say: Callable[
         identifier,
         entrypoint=shlex.join(_entrypoint(request, identifier)),
         training=request.training,
-        env={**request.spec.env, **FIXED_ENV},
+        # A node remembers for ten minutes that an environment could not be set up there: each attempt has its own.
+        env={**request.spec.env, **FIXED_ENV, RUN_VARIABLE: identifier},
         secret_env=request.spec.secret_env,
         metadata={"spec": request.spec.digest(), "attempt": str(attempt)},
     ):

@@ -11,6 +11,7 @@ import requests
 
 from workload.errors import ReportedError, RunInterruptedError
 from workload.head import Head
+from workload.job_failure import failure_text
 from workload.job_record import RecordCollector
 from workload.job_spec import JobSpec
 from workload.jobs_api import JobsApi, JobState, JobUnknownError
@@ -85,7 +86,8 @@ class Following:
         folder = request.runs / self._id
         folder.mkdir(parents=True, exist_ok=True)
         self._log_path = folder / LOG
-        self._progress = Progress(say)
+        pods = {str(pod["pod_ip"]): str(pod["name"]) for pod in request.placement if pod.get("pod_ip")}
+        self._progress = Progress(say, pods=pods)
         self._records = RecordCollector(self._id)
         self._redact = redactor = Redactor(request.spec.secret_env.values())
         self._log = LogStream(api.client, self._id, self._log_path, on_line=self._line, redact=redactor)
@@ -219,18 +221,6 @@ class Following:
             self._redact(message),
             self._progress.last_step(),
         )
-
-
-def failure_text(headline: str, lines: Sequence[str], log: Path, message: str = "", last_step: str = "") -> str:
-    """Headline, the job's own last words, where training stood, and where the full log is."""
-    parts = [headline]
-    if lines:
-        parts += [f"  {line[:500]}" for line in lines]
-    elif message:
-        parts += [f"  {line[:500]}" for line in message.splitlines()[-8:]]
-    if last_step:
-        parts.append(f"  {last_step}")
-    return "\n".join([*parts, f"full log: {log}"])
 
 
 def stop_and_wait(api: JobsApi, identifier: str) -> bool:

@@ -3,7 +3,8 @@
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 STEP = "[train] step "
 PHASE = "[train] "
@@ -11,6 +12,10 @@ ERROR = "[error] "
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _RAY_PREFIX = re.compile(r"^\((?P<actor>[\w.:]+) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-fA-F.:]+))?\) ?")
+_ADDRESS = re.compile(r"\b\d+(?:\.\d+){3}\b")
+_DISK = re.compile(
+    r"^\(raylet(?:, ip=(?P<ip>[\w.:]+))?\).*: (?P<what>/\S+ is over \d+% full, available space: [\d.]+ \wB)"
+)
 
 
 def plain(line: str) -> str:
@@ -22,9 +27,16 @@ class Progress:
     """Shows phases and errors at once, step lines at most every `every_s` seconds, and remembers how a log ended."""
 
     def __init__(
-        self, show: Callable[[str], None], *, every_s: float = 3.0, clock: Callable[[], float] = time.monotonic
+        self,
+        show: Callable[[str], None],
+        *,
+        pods: Mapping[str, str] = MappingProxyType({}),
+        every_s: float = 3.0,
+        clock: Callable[[], float] = time.monotonic,
     ):
+        """`pods`: names by address, for what Ray tells of a node by its address."""
         self._show = show
+        self._pods = pods
         self._every_s = every_s
         self._clock = clock
         self._shown_at = float("-inf")
@@ -33,15 +45,18 @@ class Progress:
         self._last_step: tuple[str, float] | None = None
         self._told_step: tuple[str, float] | None = None
         self.errors: list[str] = []
+        self._full_disks: dict[str, str] = {}
 
     def line(self, line: str) -> None:
         text = plain(line)
         if not text.strip():
             return
         if text.startswith(ERROR):
-            message = text.removeprefix(ERROR)
+            message = self._with_pods(text.removeprefix(ERROR))
             if message not in self.errors:
                 self.errors.append(message)
+        elif full := _DISK.match(text):
+            self._full_disk(full["ip"] or "of the head", full["what"])
         elif text.startswith(STEP):
             self._step(text.removeprefix(PHASE))
         elif text.startswith(PHASE):
@@ -50,13 +65,24 @@ class Progress:
         else:
             self._tail.append(text)
 
+    def _with_pods(self, message: str) -> str:
+        """Addresses with the names of their pods."""
+        return _ADDRESS.sub(
+            lambda found: f"{found[0]} ({self._pods[found[0]]})" if found[0] in self._pods else found[0], message
+        )
+
+    def _full_disk(self, address: str, what: str) -> None:
+        """Ray repeats it every ten seconds, and does not say it in the error that follows from it."""
+        node = self._pods.get(address, f"node {address}")
+        self._full_disks.setdefault(node, f"{node}: {what}" + (" (rayTmpSize sets its size)" if self._pods else ""))
+
     def finish(self) -> None:
         """At the end of the log: the last step is shown, whenever it came."""
         self._release()
 
     def last_useful_lines(self) -> list[str]:
-        """The job's own error lines where it printed any, else the end of its log."""
-        return self.errors[-5:] or list(self._tail)
+        """The job's own error lines where it printed any, else the log's end; then the nodes whose disk is full."""
+        return [*(self.errors[-5:] or self._tail), *self._full_disks.values()]
 
     def silent_for(self, seconds: float) -> str:
         """As `last_step`, once, when no step has ended for so long; else empty."""

@@ -100,7 +100,7 @@ def release(project: BedProject) -> None:
 
 
 @contextlib.contextmanager
-def upping(project: BedProject, *, until: str, seconds: float = 200) -> Iterator["subprocess.Popen[str]"]:
+def upping(project: BedProject, *, until: str, seconds: float = 300) -> Iterator["subprocess.Popen[str]"]:
     """An `up` that goes on in the block, once it has said `until`."""
     process = project.start_up()
     try:

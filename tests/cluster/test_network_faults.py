@@ -271,11 +271,11 @@ def test_the_driver_keeps_the_deadline_when_nobody_can_follow_it(project: BedPro
 
 def head_of(project: BedProject, bed: Bed) -> Head:
     """The stack's head, for a look at it without the product's own resources."""
-    job = next(resource for resource in project.state() if resource["type"].endswith("RayClusterReady"))
+    ready = next(resource for resource in project.state() if resource["type"].endswith("RayClusterReady"))
     token = bed.kubectl(
         "get", "secret", "ray-auth-token", "-n", project.namespace, "-o", "go-template={{.data.token | base64decode}}"
     )
-    return Head.from_inputs({**job["inputs"]["head"], "token": token, "kubeconfig": str(bed.kubeconfig)})
+    return Head.from_inputs({**ready["inputs"]["head"], "token": token, "kubeconfig": str(bed.kubeconfig)})
 
 
 def test_a_worker_whose_disk_is_full_is_named(project: BedProject, bed: Bed) -> None:
@@ -288,9 +288,13 @@ def test_a_worker_whose_disk_is_full_is_named(project: BedProject, bed: Bed) -> 
             output = up.fails(seconds=UP_S + 100)
     finally:
         bed.kubectl(*inside, "rm -f /tmp/ray/filler")
+    assert "Failed to set up runtime environment: node " in output
     assert "No space left on device" in output
-    assert full in output
+    assert f"({full})" in output
     assert f"full log: runs/{up.job}/job.log" in output
+    trains(project, "full worker", steps=2)
+    with running_up(project) as again:
+        again.succeeds(seconds=UP_S + JOB_S)
 
 
 def test_full_storage_is_named_at_the_first_checkpoint(project: BedProject, bed: Bed) -> None:

@@ -115,7 +115,7 @@ def stack(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]
     try:
         wait_for(
             lambda: "step 1/4" in project.said() or started.process.poll() is not None,
-            seconds=200,
+            seconds=300,
             what="the job's first step",
         )
         assert started.process.poll() is None, project.said()

@@ -263,6 +263,17 @@ def test_a_right_that_is_missing_is_named_and_ends_the_waiting(
     assert echoed(forward) == b"hello", "a right given later is used"
 
 
+def test_credentials_that_stay_refused_end_the_waiting(
+    api: FakeApiServer, forward: PortForward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.tokens = {"another"}
+    assert "401: the API server does not accept these credentials" in refused(forward)
+    monkeypatch.setattr(port_forward, "FORBIDDEN_S", 0.0)
+    with pytest.raises(KubernetesError, match="renew them") as caught:
+        forward.why_unreachable()
+    assert caught.value.status == 401
+
+
 def test_a_refusal_that_passes_does_not_end_the_waiting(api: FakeApiServer, forward: PortForward) -> None:
     """An API server that has just started knows no roles yet."""
     api.forbidden = {"list"}

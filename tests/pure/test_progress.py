@@ -89,3 +89,18 @@ def test_a_training_that_stands_still_is_told_once() -> None:
     watched.progress.line("[train] step 2/10 loss 3.0")
     watched.now += 60.0
     assert "60 s ago: 2/10" in watched.progress.silent_for(60)
+
+
+def test_a_full_disk_that_ray_mentions_in_passing_is_an_error_with_its_pod() -> None:
+    progress = Progress(lambda _line: None, pods={"10.0.0.7": "worker-a"})
+    line = (
+        "(raylet, ip=10.0.0.7) [2026-11-29 19:52:31,656 E 19 30] (raylet) file_system_monitor.cc:116: "
+        "/tmp/ray/session_1 is over 95% full, available space: 0.2 GB; capacity: 2 GB. Object creation will fail."
+    )
+    progress.line("[error] node 10.0.0.7: No space left")
+    progress.line(line)
+    progress.line(line.replace("0.2 GB", "0.1 GB"))
+    assert progress.last_useful_lines() == [
+        "node 10.0.0.7 (worker-a): No space left",
+        "worker-a: /tmp/ray/session_1 is over 95% full, available space: 0.2 GB (rayTmpSize sets its size)",
+    ]

@@ -49,3 +49,9 @@ def test_ranks_that_lost_each_other_are_named_with_their_hosts() -> None:
         "rank 0 on pod-a: RuntimeError: Timed out waiting 60000ms for recv operation to complete; "
         "no rank failed by itself: are pod-a and pod-b still there, and do they reach each other?"
     )
+
+
+def test_what_ray_tells_with_a_traceback_keeps_its_cause() -> None:
+    traced = "[Node 10.0.0.7] Traceback (most recent call last):\n ...\nOSError: full\n"
+    told = f"Failed to set up runtime environment.\n{traced}"
+    assert root_cause(RuntimeError(told)) == "Failed to set up runtime environment: node 10.0.0.7: OSError: full"

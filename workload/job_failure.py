@@ -1,0 +1,16 @@
+"""PURE: a job that failed, in the words a user reads."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def failure_text(headline: str, lines: Sequence[str], log: Path, message: str = "", last_step: str = "") -> str:
+    """Headline, the job's own last words, where training stood, and where the full log is."""
+    parts = [headline]
+    if lines:
+        parts += [f"  {line[:500]}" for line in lines]
+    elif message:
+        parts += [f"  {line[:500]}" for line in message.splitlines()[-8:]]
+    if last_step:
+        parts.append(f"  {last_step}")
+    return "\n".join([*parts, f"full log: {log}"])
