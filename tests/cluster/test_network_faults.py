@@ -278,25 +278,6 @@ def head_of(project: BedProject, bed: Bed) -> Head:
     return Head.from_inputs({**ready["inputs"]["head"], "token": token, "kubeconfig": str(bed.kubeconfig)})
 
 
-def test_a_worker_whose_disk_is_full_is_named(project: BedProject, bed: Bed) -> None:
-    full = workers(project)[-1]
-    inside = ("exec", full, "-n", project.namespace, "--", "sh", "-c")
-    bed.kubectl(*inside, "dd if=/dev/zero of=/tmp/ray/filler bs=1M 2>/dev/null; df /tmp/ray >&2; true")
-    trains(project, "full worker", steps=STEPS, jobDeadlineSeconds=200)
-    try:
-        with running_up(project) as up:
-            output = up.fails(seconds=UP_S + 100)
-    finally:
-        bed.kubectl(*inside, "rm -f /tmp/ray/filler")
-    assert "Failed to set up runtime environment: node " in output
-    assert "No space left on device" in output
-    assert f"({full})" in output
-    assert f"full log: runs/{up.job}/job.log" in output
-    trains(project, "full worker", steps=2)
-    with running_up(project) as again:
-        again.succeeds(seconds=UP_S + JOB_S)
-
-
 def test_full_storage_is_named_at_the_first_checkpoint(project: BedProject, bed: Bed) -> None:
     """Last of all: the pods keep the small file system that is mounted over the claim's folder here."""
     folder = project.claim_folder()
