@@ -34,6 +34,7 @@ class RayClusterReadyProvider(ResourceProvider):
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
         return UpdateResult(outs=_awaited(news))
 
+    @reported
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """The pods end with the RayCluster, which is another resource."""
 

@@ -40,6 +40,7 @@ class GpuNodesReadyProvider(ResourceProvider):
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
         return UpdateResult(outs=_awaited(news))
 
+    @reported
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """The nodes belong to others."""
 

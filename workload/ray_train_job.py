@@ -79,6 +79,7 @@ class RayTrainJobProvider(ResourceProvider):
         """Reached only after a refresh or an import: nothing but a replacement starts a run."""
         return UpdateResult(outs={**news, **{key: olds.get(key) for key in OUTPUTS}})
 
+    @reported
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """A job in state has ended; its record and checkpoints are the user's and stay."""
 

@@ -37,6 +37,7 @@ class RunGateProvider(ResourceProvider):
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
         return UpdateResult(outs=_judged(news))
 
+    @reported
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """A judgement holds nothing."""
 
