@@ -14,7 +14,7 @@ import pytest
 from infra.versions import EFA_CHART, KUBERAY_CHART, NVIDIA_CHART
 from tests.support.bed_project import BedProject
 from tests.support.helm import releases
-from tests.support.project import end_group, wait_for
+from tests.support.project import end_all, end_group, wait_for
 from tools.bed import Bed, start_bed
 from tools.bed.charts import chart_folder
 from tools.bed.nodes import EFA, GPU
@@ -180,24 +180,24 @@ def test_a_release_that_a_killed_up_left_is_taken_up_by_the_next(bare: Bed, tmp_
     name = f"killed-{secrets.token_hex(3)}"
     project = BedProject(tmp_path / name, bare, name, **installed("NvidiaPlugin", "EfaPlugin", "KubeRay"))
     operator = f"{name}-{KUBERAY_CHART.name}"
+    process = None
+    family: list[psutil.Process] = []
     try:
         with bare.images.with_rule(match="kuberay/operator", kind="missing"):
             process = project.start_up()
-            try:
-                wait_for(
-                    lambda: releases(bare).get(operator) == "pending-install",
-                    seconds=180,
-                    what="the operator is being installed",
-                )
-                family = psutil.Process(process.pid).children(recursive=True)
-                process.kill()
-                process.wait()
-                for member in family if everything else []:
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        member.kill()
-            finally:
-                end_group(process)
-        wait_for(lambda: not any(one.is_running() for one in family), seconds=180, what="all that it started has ended")
+            wait_for(
+                lambda: releases(bare).get(operator) == "pending-install",
+                seconds=180,
+                what="the operator is being installed",
+            )
+            family = psutil.Process(process.pid).children(recursive=True)
+            process.kill()
+            process.wait()
+            if everything:
+                end_all(family)
+        if not everything:
+            # The provider does not notice that its engine is gone, and ends what it has begun.
+            wait_for(lambda: releases(bare)[operator] == "deployed", seconds=180, what="the provider installs it")
         done = project.efactl("up")
         assert done.returncode == 0, done.stdout + done.stderr
         charts = (NVIDIA_CHART, EFA_CHART, KUBERAY_CHART)
@@ -206,5 +206,8 @@ def test_a_release_that_a_killed_up_left_is_taken_up_by_the_next(bare: Bed, tmp_
         project.must("destroy", "--yes", "--skip-preview")
         assert releases(bare) == {}
     finally:
+        if process is not None:
+            end_group(process)
+        end_all(family)
         project.clean()
         forget_devices(bare)

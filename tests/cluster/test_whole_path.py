@@ -15,7 +15,7 @@ import pytest
 from infra.ray_cluster_spec import DASHBOARD_PORT, STORAGE_MOUNT
 from tests.support.bed_project import SETTINGS, BedProject
 from tests.support.inventory import inventory
-from tests.support.project import end_group, wait_for
+from tests.support.project import end_all, end_group, wait_for
 from tools.bed import Bed
 from workload.run_record import schema_problems
 
@@ -204,6 +204,7 @@ def test_one_node_less_keeps_head_and_workers_and_runs_again(project: BedProject
 def test_the_next_up_follows_the_job_that_interrupted_ones_left(project: BedProject, first_up: str) -> None:
     before = set(project.runs())
     release = held(project, "interrupted")
+    orphans: list[psutil.Process] = []
     process = project.start_up()
     try:
         wait_for(lambda: "step 1/5" in project.said(), seconds=LIMIT_S, what="the job's first step")
@@ -214,6 +215,7 @@ def test_the_next_up_follows_the_job_that_interrupted_ones_left(project: BedProj
         following = f"job {started} is already running: following it"
         process = project.start_up()
         wait_for(lambda: following in project.said(), seconds=LIMIT_S, what="the second up follows")
+        orphans = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
         process = project.start_up(efactl=True)
@@ -222,6 +224,7 @@ def test_the_next_up_follows_the_job_that_interrupted_ones_left(project: BedProj
         assert process.wait(timeout=LIMIT_S) == 0, project.said()
     finally:
         end_group(process)
+        end_all(orphans)
     assert set(project.runs()) - before == {started}, "it is the same run"
     log = (project.folder / "runs" / started / "job.log").read_text()
     assert [log.count(f"step {n}/5") for n in range(1, 6)] == [1] * 5, "no line is lost or doubled"

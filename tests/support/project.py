@@ -1,5 +1,6 @@
 """A copy of the product in a folder of its own, driven through the real Pulumi CLI as a user drives it."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -7,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -171,3 +173,10 @@ def end_group(process: "subprocess.Popen[str]") -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def end_all(processes: Iterable[psutil.Process]) -> None:
+    """Ends what is left of them: a Kubernetes provider, for one, does not notice that its engine was killed."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
