@@ -153,6 +153,7 @@ def test_a_port_forward_reaches_a_server_inside_the_pod(bed: Bed, namespace: str
     assert b"from the pod" in answer
 
 
+@pytest.mark.full
 def test_services_are_known_by_name_in_other_pods(bed: Bed, namespace: str) -> None:
     spec = {"selector": {"app": "backend"}, "clusterIP": "None", "ports": [{"port": 80}]}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "named"}, "spec": spec}
@@ -177,6 +178,7 @@ def test_a_readiness_probe_decides_when_a_pod_is_ready(bed: Bed, namespace: str)
     awaited(bed, namespace, "door", is_ready)
 
 
+@pytest.mark.full
 def test_an_exit_code_and_restarts_show_in_the_status(bed: Bed, namespace: str) -> None:
     once = started(
         bed,
@@ -193,6 +195,7 @@ def test_an_exit_code_and_restarts_show_in_the_status(bed: Bed, namespace: str) 
     assert state(item)["lastState"]["terminated"]["exitCode"] == 4
 
 
+@pytest.mark.full
 def test_a_deleted_pod_ends_with_its_processes(bed: Bed, namespace: str) -> None:
     started(bed, pod("short", namespace, f"sleep 3456 & {WAITS}"))
     inside = psutil.Process(bed.pod(namespace, "short")["pid"])
@@ -205,6 +208,7 @@ def test_a_deleted_pod_ends_with_its_processes(bed: Bed, namespace: str) -> None
         bed.pod(namespace, "short")
 
 
+@pytest.mark.full
 def test_an_image_that_cannot_be_pulled_says_so(bed: Bed, namespace: str) -> None:
     item = started(
         bed,
@@ -214,6 +218,7 @@ def test_an_image_that_cannot_be_pulled_says_so(bed: Bed, namespace: str) -> Non
     assert state(item)["state"]["waiting"]["reason"] in ("ErrImagePull", "ImagePullBackOff")
 
 
+@pytest.mark.full
 def test_gpus_are_counted_by_the_scheduler(bed: Bed, namespace: str) -> None:
     tolerates = {"tolerations": [{"key": GPU, "operator": "Exists"}]}
     asks: dict[str, Any] = {"resources": {"limits": {GPU: "1", EFA: "1"}}}
@@ -227,6 +232,7 @@ def test_gpus_are_counted_by_the_scheduler(bed: Bed, namespace: str) -> None:
     assert "Insufficient nvidia.com/gpu" in scheduled["message"]
 
 
+@pytest.mark.full
 def test_a_cut_link_keeps_pods_apart_until_it_is_healed(bed: Bed, namespace: str) -> None:
     _, other = (started(bed, pod(name, namespace, WAITS)) for name in ("one", "other"))
     # Nothing listens there: a refusal shows that the packet arrived, silence that it did not.
@@ -241,6 +247,7 @@ def test_a_cut_link_keeps_pods_apart_until_it_is_healed(bed: Bed, namespace: str
     bed.shape(namespace, "other", 0)
 
 
+@pytest.mark.full
 def test_pods_outlive_a_restart_of_the_api_server(bed: Bed, namespace: str) -> None:
     before = started(bed, pod("steady", namespace, WAITS))
     bed.restart_api_server()
@@ -250,6 +257,7 @@ def test_pods_outlive_a_restart_of_the_api_server(bed: Bed, namespace: str) -> N
     started(bed, pod("later", namespace, WAITS))
 
 
+@pytest.mark.full
 def test_a_service_account_may_only_what_its_role_says(bed: Bed, namespace: str) -> None:
     from kubernetes import client
 
@@ -260,6 +268,7 @@ def test_a_service_account_may_only_what_its_role_says(bed: Bed, namespace: str)
         calls.list_namespaced_secret(namespace)
 
 
+@pytest.mark.full
 def test_requests_are_counted_by_who_asks(bed: Bed, namespace: str) -> None:
     from kubernetes import client
 
@@ -270,12 +279,14 @@ def test_requests_are_counted_by_who_asks(bed: Bed, namespace: str) -> None:
     assert bed.api_requests(f"counted-{namespace}") == {"list pods": 2}
 
 
+@pytest.mark.full
 def test_the_operator_can_be_stopped_and_started(bed: Bed) -> None:
     bed.set_operator_running(False)
     assert not bed.api.list("/api/v1/namespaces/kuberay-operator/pods")
     bed.set_operator_running(True)
 
 
+@pytest.mark.full
 def test_a_second_bed_starts_in_time_beside_the_first_and_leaves_nothing(bed: Bed, tmp_path: Path) -> None:
     # Half a minute of a machine that does nothing else; longer where others have most of it.
     allowed = 30 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
@@ -313,6 +324,7 @@ def test_a_second_bed_starts_in_time_beside_the_first_and_leaves_nothing(bed: Be
     bed.api.delete("/api/v1/namespaces/default/pods/twin")
 
 
+@pytest.mark.full
 def test_a_killed_owner_leaves_nothing(bed: Bed, tmp_path: Path) -> None:
     command = [sys.executable, "-c", OWNER, str(tmp_path / "bed"), HOST_IMAGE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:

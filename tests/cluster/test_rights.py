@@ -15,6 +15,8 @@ from tests.support.bed_project import STACK, BedProject, pulumi_home
 from tests.support.project import ROOT, Project
 from tools.bed import Bed
 
+pytestmark = pytest.mark.full
+
 RULES = ROOT / "docs" / "rbac"
 NOTHING_OF_THE_CLUSTER = "not permitted to look at nodes, DaemonSets of all namespaces (device plugins)"
 # What a user has who may run jobs on a RayCluster that somebody else declares: a program with the job alone.

@@ -111,6 +111,8 @@ def test_the_nodes_environment_has_the_mark_and_no_credential(tmp_path: Path, mo
 def test_two_clusters_never_get_the_same_ports_while_the_first_lives() -> None:
     one = choose_block()
     with socket.socket() as gcs:
+        # As servers do, or a connection of an earlier one that has just ended would be in the way.
+        gcs.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         gcs.bind(("127.0.0.1", one.gcs))
         gcs.listen()
         for _ in range(200):
