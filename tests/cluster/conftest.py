@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.bed import Bed, gpu_nodes, programs, start_bed, system_node, why_not
+from tools.setup import kubernetes_provider
 
 HERE = Path(__file__).parent
 _skipped = pytest.StashKey[int]()
@@ -30,9 +31,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     selected = sum(map(_is_here, session.items))
     if why_not():
         session.config.stash[_skipped] = selected
-    elif selected and not session.config.option.collectonly and programs.cached() is None:
+    elif (
+        selected and not session.config.option.collectonly and None in (programs.cached(), kubernetes_provider.cached())
+    ):
         with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
             programs.build()
+            kubernetes_provider.built()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -79,13 +79,17 @@ def entry_name() -> str:
     return f"pulumi-kubernetes-v{version()}-{recipe.hexdigest()[:12]}"
 
 
+def cached() -> Path | None:
+    plugin = cache.root() / entry_name() / BINARY
+    return plugin if plugin.exists() else None
+
+
 def built() -> Path:
     """The plugin built from its Go module, in the cache."""
-    entry = cache.root() / entry_name()
-    if not (entry / BINARY).exists():
-        compiler = go.find(pins.module_version(RECIPE / "go.mod", "go"))
-        entry = cache.provide(entry_name(), "plugin", BINARY, lambda target: _make(compiler, target))
-    return entry / BINARY
+    if plugin := cached():
+        return plugin
+    compiler = go.find(pins.module_version(RECIPE / "go.mod", "go"))
+    return cache.provide(entry_name(), "plugin", BINARY, lambda target: _make(compiler, target)) / BINARY
 
 
 def _make(compiler: Path, target: Path) -> None:
