@@ -76,7 +76,8 @@ class Stack:
             [_pulumi(), *command, "-s", self.name], cwd=FOLDER, env=_environment(), capture_output=True, text=True
         )
         if done.returncode != 0:
-            raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}")
+            hint = f"; `pulumi stack init {self.name}` makes it" if "no stack named" in done.stderr else ""
+            raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}{hint}")
         return done.stdout
 
     def resources(self) -> list[Mapping[str, Any]]:
