@@ -7,7 +7,8 @@ from typing import Any
 
 from infra.device_plugins import provides
 from infra.kubernetes_objects import described_node, named
-from infra.node_readiness import NodePool, NodesReady, SeenNodes, judge
+from infra.node_pool import NodePool, SeenNodes
+from infra.node_readiness import NodesReady, judge
 from infra.wait_loop import until
 from infra.waiting import Waiting
 from workload.kubernetes_access import KubernetesAccess

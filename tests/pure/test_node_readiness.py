@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from infra.node_readiness import REGISTER_S, SETTLE_S, NodePool, NodesReady, SeenNodes, judge
+from infra.device_readiness import REGISTER_S, SETTLE_S
+from infra.node_pool import NodePool, SeenNodes
+from infra.node_readiness import NodesReady, judge
 from infra.waiting import Patience, Waiting
 
 GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"
