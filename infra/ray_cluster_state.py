@@ -5,8 +5,8 @@ The RayCluster's own state proves nothing: `ready` can stand there while pods wa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from infra.kubernetes_objects import Object, condition, described_node, named
 from infra.ray_cluster_drift import drift
@@ -15,13 +15,18 @@ from infra.ray_pods import is_leaving, is_ready, parsed, pod_trouble, refused_by
 from infra.waiting import Failed, Waiting
 
 OPERATOR_S, CREATION_S, MISSING_S, STALE_S, GONE_S = 50.0, 45.0, 120.0, 45.0, 20.0
-# The clocks of operator and API server may differ by this much.
-CLOCK_SKEW = timedelta(seconds=5)
+# Within this the operator has tried again what was refused before.
+RETRIED_S = 300.0
+# The clocks of operator and API server may differ by this much, and those of API server and this machine by that.
+CLOCK_SKEW, EARLIER = timedelta(seconds=5), timedelta(seconds=20)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredCluster:
-    """`uid` is the RayCluster's; `accelerators` counts a worker's `worker_resource`, as Ray names it."""
+    """`uid` is the RayCluster's; `accelerators` counts a worker's `worker_resource`, as Ray names it.
+
+    `waiting_since` is when this wait for it began.
+    """
 
     namespace: str
     name: str
@@ -33,6 +38,7 @@ class DeclaredCluster:
     ray_version: str
     unschedulable_seconds: float
     one_zone: bool = True
+    waiting_since: datetime | None = None
 
     @property
     def named(self) -> str:
@@ -88,7 +94,7 @@ def judge_pods(declared: DeclaredCluster, seen: SeenCluster) -> PodsReady | Wait
                 code="image",
                 patience=STALE_S,
             )
-    if failing := _replica_failure(cluster):
+    if failing := _replica_failure(cluster, declared.waiting_since):
         return failing
     troubles = [
         pod_trouble(
@@ -181,14 +187,19 @@ def _operator_state(declared: DeclaredCluster, seen: SeenCluster) -> str:
     return "; ".join(states)
 
 
-def _replica_failure(cluster: Object) -> Waiting | None:
-    """Pods that the API server did not let the operator make (quota, LimitRange, admission) or delete."""
+def _replica_failure(cluster: Object, waiting_since: datetime | None) -> Waiting | None:
+    """Pods that the API server did not let the operator make (quota, LimitRange, admission) or delete.
+
+    One from before this wait may be history: the operator tries again by itself, less and less often.
+    """
     failure = condition(cluster, "ReplicaFailure")
     if failure.get("status") != "True":
         return None
     # Go joins the errors' texts with line ends: its own reason, then what the API server said.
     said = str(failure.get("message", "")).removeprefix(str(failure.get("reason", ""))).strip()
-    return _not_created(str(failure.get("reason")), said)
+    refused = _not_created(str(failure.get("reason")), said)
+    age = waiting_since - parsed(failure.get("lastTransitionTime")) if waiting_since else timedelta()
+    return replace(refused, patience=RETRIED_S) if age > EARLIER else refused
 
 
 def _not_created(reason: str, said: str) -> Waiting:

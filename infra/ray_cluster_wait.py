@@ -1,10 +1,12 @@
 """Waiting for a Ray cluster: watches its objects, then asks its head; and a look at it from a preview."""
 
 import contextlib
+import dataclasses
 import importlib.metadata
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from threading import Event
 from typing import Any
 
@@ -47,7 +49,7 @@ class Changes:
 def await_cluster(props: Mapping[str, Any], *, say: Callable[[str], None], interrupt: Event) -> dict[str, Any]:
     """The outputs of RayClusterReady from its inputs; raises ReportedError with the reason where it cannot be."""
     head = Head.from_inputs(props["head"])
-    declared = _declared(props, head)
+    declared = dataclasses.replace(_declared(props, head), waiting_since=datetime.now(UTC))
     with Watching(KubernetesApi(_access(head))) as watching, _Ray(head) as ray:
         nodes = _Nodes(watching.api)
 

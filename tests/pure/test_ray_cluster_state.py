@@ -1,6 +1,7 @@
 """A Ray cluster on Kubernetes: ready, or the reason why it is not."""
 
 import dataclasses
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -297,6 +298,13 @@ def test_a_quota_is_named_with_what_to_do() -> None:
     assert "raise the namespace's ResourceQuota" in verdict.reason
     assert verdict.patience is not None
     assert verdict.patience < 60, "within a minute"
+
+    condition["lastTransitionTime"] = "2026-11-29T18:00:00Z"
+    later = dataclasses.replace(DECLARED, waiting_since=datetime.datetime(2026, 11, 29, 18, 1, tzinfo=datetime.UTC))
+    history = judge_pods(later, seen(HEAD, cluster=refused))
+    assert isinstance(history, Waiting)
+    assert history.patience is not None
+    assert history.patience > 120, "lifted since, it is the operator's next try that tells"
 
 
 def test_an_older_operators_events_tell_of_a_refused_pod_too() -> None:
