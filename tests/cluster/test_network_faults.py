@@ -233,7 +233,8 @@ def test_a_worker_that_stays_cut_off_ends_the_run_by_its_deadline_with_its_name(
             bed.heal(project.namespace, victim)
     assert f"job {up.job} ended as FAILED" in output
     assert f"--deadline_s {deadline}: the deadline passed" in output
-    assert f"Ray has lost node {victim}" in output
+    # Among the names may be those of pods that earlier tests lost.
+    assert re.search(rf"Ray has lost node .*{victim}", output)
     assert "1 GPU where 2 ranks take one each" in output
     assert f"full log: runs/{up.job}/job.log" in output
 
