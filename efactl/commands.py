@@ -115,7 +115,7 @@ def _cluster_answers(stack: Stack, cluster: KubernetesAccess) -> bool:
         _note(f"{error}: what the cluster held is forgotten ({FORGET})")
         return False
     held = stack.resource(CLUSTER_GUARD_TYPE)
-    if held is not None and not stack.config("kubeClusterId") and (now := cluster.identity()) != held["id"]:
+    if held is not None and not stack.config("kubeClusterId") and (now := api.identity) != held["id"]:
         raise ReportedError(
             f"stack {stack.name} is on cluster {held['id']}, {cluster.named} leads to {now}: nothing was destroyed. "
             f"Lead it back; if the stack's cluster is gone for good, `pulumi state delete --all -s {stack.name}`"

@@ -9,9 +9,9 @@ from typing import Any
 from infra import versions
 from infra.addon_decision import AddonFound, release_name
 from infra.device_plugins import EFA, NVIDIA, PluginKind, offered, provides
-from infra.kubernetes_objects import TYPE_LABEL, Object, condition, named, taint_text
+from infra.kubernetes_objects import ZONE_LABEL, Object, condition, named
 from infra.kubernetes_settings import KubernetesSettings
-from infra.ray_cluster_spec import CLAIM_NAME, CLUSTER_NAME, STACK_LABEL, ZONE_LABEL
+from infra.ray_cluster_spec import CLAIM_NAME, CLUSTER_NAME, STACK_LABEL
 from workload.kubernetes_access import KubernetesError
 from workload.kubernetes_api import FORBIDDEN, NOT_FOUND, KubernetesApi
 
@@ -37,13 +37,10 @@ class Permission:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeFacts:
-    """`taints` as key=value:effect; `usable` is Ready and not cordoned."""
+    """A worker node; `usable` is Ready and not cordoned."""
 
     name: str
     zone: str
-    instance_type: str
-    labels: Mapping[str, str]
-    taints: tuple[str, ...]
     gpus: int
     efa: int
     usable: bool
@@ -53,13 +50,15 @@ class NodeFacts:
 class ClusterFacts:
     """A cluster as this user may see it: None where it may not be looked at.
 
-    `version` is the API server's ("v1.34.3"). `crd_versions` are the served versions of RayCluster, empty without it.
-    `namespace_stack` is the stack that made the namespace, empty where none did; `owners` has the same for what is in
-    it under the names that a stack gives. `nodes` are those of the workers (the node selector's). `denied` holds what
-    this stack needs and this user may not do. `calls` counts the calls it took.
+    `identity` is the cluster's, whatever way leads to it; `version` the API server's ("v1.34.3"). `crd_versions` are
+    the served versions of RayCluster, empty without it. `namespace_stack` is the stack that made the namespace, empty
+    where none did; `owners` has the same for what is in it under the names that a stack gives. `nodes` are those of
+    the workers (the node selector's). `denied` holds what this stack needs and this user may not do. `calls` counts
+    the calls it took.
     """
 
     server: str
+    identity: str
     version: str
     crd_versions: tuple[str, ...]
     kuberay: AddonFound | None
@@ -111,6 +110,7 @@ def read_facts(
         seen = nodes.result()
         facts = ClusterFacts(
             server=api.server,
+            identity=api.identity,
             version=str(version.get("gitVersion", "")),
             crd_versions=_served(api, kind.result()),
             kuberay=None
@@ -166,9 +166,6 @@ def node_facts(node: Object) -> NodeFacts:
     return NodeFacts(
         name=node["metadata"]["name"],
         zone=labels.get(ZONE_LABEL, ""),
-        instance_type=labels.get(TYPE_LABEL, ""),
-        labels=labels,
-        taints=tuple(taint_text(taint) for taint in spec.get("taints", [])),
         gpus=offered(node, NVIDIA.resource),
         efa=offered(node, EFA.resource),
         usable=condition(node, "Ready").get("status") == "True" and not spec.get("unschedulable"),

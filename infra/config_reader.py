@@ -9,6 +9,8 @@ from typing import Any
 
 import pulumi
 
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 
 class ConfigReader:
     """Reads a project's settings. A value that cannot be used is noted, and a usable stand-in returned."""
@@ -120,6 +122,23 @@ class ConfigReader:
             )
             return kind()
         return value
+
+    def check_environment(self, key: str, env: Mapping[str, Any], *, reserved: Sequence[str], by: str) -> None:
+        """Notes names that are none, and those that are set `by` something else."""
+        for name in env:
+            if not _ENV_NAME.fullmatch(name):
+                self.problem(key, name, "is not the name of an environment variable")
+            elif name in reserved:
+                self.problem(key, name, f"is set by {by}")
+
+    def environment(self, key: str, *, reserved: Sequence[str], by: str) -> dict[str, str]:
+        """Environment variables that are kept in clear."""
+        env = self.json_value(key, dict)
+        self.check_environment(key, env, reserved=reserved, by=by)
+        for name, value in env.items():
+            if not isinstance(value, str | int | float) or isinstance(value, bool):
+                self.problem(key, name, "must have text as its value; put it in quotes")
+        return {name: str(value) for name, value in env.items()}
 
     def _parsed(self, key: str, parse: Callable[[str], Any], kind: str) -> Any:
         text = self.text(key)

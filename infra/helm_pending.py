@@ -11,7 +11,7 @@ from infra import helm_release
 from infra.helm_release import ReleaseRecord
 from workload.errors import ReportedError
 from workload.kubernetes_access import ANSWER_S, CONNECT_S, KubernetesAccess, KubernetesError, explained
-from workload.provider_process import finishing, reported, say
+from workload.provider_process import differing, finishing, reported, say
 
 _LIMITS = {"_request_timeout": (CONNECT_S, ANSWER_S)}
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -31,7 +31,7 @@ class HelmPendingProvider(ResourceProvider):
     @reported
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Changed where there is something to put right; a cluster that does not answer is others' to report."""
-        if any(olds.get(key) != news.get(key) for key in ("release", "namespace", "marker")):
+        if differing(olds, news, ("release", "namespace", "marker")):
             return DiffResult(changes=True)
         try:
             client = _access(news).client()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-TYPE_LABEL = "node.kubernetes.io/instance-type"
+TYPE_LABEL, ZONE_LABEL = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 
 Object = Mapping[str, Any]
 
@@ -31,5 +31,5 @@ def described_node(node: Object) -> dict[str, str]:
         "name": node["metadata"]["name"],
         "instance_id": str(node.get("spec", {}).get("providerID", "")).rpartition("/")[2],
         "instance_type": labels.get(TYPE_LABEL, ""),
-        "zone": labels.get("topology.kubernetes.io/zone", ""),
+        "zone": labels.get(ZONE_LABEL, ""),
     }

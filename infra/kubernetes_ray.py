@@ -21,7 +21,7 @@ from infra.readiness import NodeReadiness, NodeReadinessArgs
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesRayArgs:
-    """`found` is what the cluster has of each add-on, by chart name; `cluster_id` is `KubernetesAccess.identity`'s."""
+    """`found` is what the cluster has of each add-on, by chart name; `cluster_id` as `ClusterFacts.identity`."""
 
     settings: KubernetesSettings
     cluster_id: str

@@ -25,7 +25,6 @@ _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[A-Za-
 _FOLDER = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _LABEL = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REPOSITORY = re.compile(r"(https?|oci)://\S+|[^\s:]+")
 
 
@@ -156,14 +155,6 @@ def _addon(read: ConfigReader, name: str) -> AddonSettings:
 
 
 def _ray(read: ConfigReader) -> RaySettings:
-    env = read.json_value("rayEnv", dict)
-    for name, value in env.items():
-        if not _ENV_NAME.fullmatch(name):
-            read.problem("rayEnv", name, "is not the name of an environment variable")
-        elif name in RESERVED_ENV:
-            read.problem("rayEnv", name, "is set by the cluster itself")
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
-            read.problem("rayEnv", name, "must have text as its value; put it in quotes")
     return RaySettings(
         image=read.matching("rayImage", _IMAGE, "an image reference (registry/name:tag or @sha256:...)", required=True),
         version=read.matching("rayVersion", _VERSION, "a version like 2.58.0", required=True),
@@ -175,7 +166,7 @@ def _ray(read: ConfigReader) -> RaySettings:
         shm_size=_quantity(read, "rayShmSize"),
         tmp_size=_quantity(read, "rayTmpSize", required=True),
         trainers_per_node=read.integer("rayTrainersPerNode", at_least=1, at_most=64),
-        env={name: str(value) for name, value in env.items()},
+        env=read.environment("rayEnv", reserved=RESERVED_ENV, by="the cluster itself"),
         pull_secret=read.matching("rayPullSecret", _NAME, "the name of a Secret"),
     )
 

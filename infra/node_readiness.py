@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from infra.device_plugins import offered, untolerated
 from infra.device_readiness import SETTLE_S, device_trouble, doubled
-from infra.kubernetes_objects import Object, condition
+from infra.kubernetes_objects import ZONE_LABEL, Object, condition
 from infra.node_pool import NodePool, SeenNodes
-from infra.ray_cluster_spec import ZONE_LABEL
 from infra.waiting import Waiting
 
 CORDON_S = 120.0

@@ -34,7 +34,7 @@ def inspected(settings: KubernetesSettings) -> KubernetesRayArgs:
     }
     return KubernetesRayArgs(
         settings=settings,
-        cluster_id=settings.cluster_id or settings.access.identity(),
+        cluster_id=settings.cluster_id or facts.identity,
         found={chart.name: addon for chart, addon in addons.items() if addon is not None},
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.instances import InstanceType
+from infra.kubernetes_objects import TYPE_LABEL, ZONE_LABEL
 from infra.ray_cluster_spec import (
     AGENT_PORT,
     DASHBOARD_PORT,
@@ -13,14 +14,12 @@ from infra.ray_cluster_spec import (
     GPU_TOLERATION,
     HEAD_CONTAINER,
     HOST_LABEL,
-    INSTANCE_TYPE_LABEL,
     RESERVED_ENV,
     SECRET_KEY,
     STORAGE_MOUNT,
     TRAINER,
     WORKER_CONTAINER,
     WORKER_GROUP,
-    ZONE_LABEL,
     RayClusterSpec,
     WorkerResources,
     worker_resources,
@@ -114,7 +113,7 @@ def off_gpu_nodes(instance: InstanceType | None) -> dict[str, Any]:
     """The affinity of what must not take a place on GPU nodes, tainted or not."""
     expressions = [{"key": GPU_NODE_LABEL, "operator": "NotIn", "values": ["true"]}]
     if instance is not None:
-        expressions.append({"key": INSTANCE_TYPE_LABEL, "operator": "NotIn", "values": [instance.name]})
+        expressions.append({"key": TYPE_LABEL, "operator": "NotIn", "values": [instance.name]})
     terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 

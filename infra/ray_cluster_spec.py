@@ -19,9 +19,8 @@ STACK_LABEL = "ray-train-efa/stack"
 GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"
 # Set by us on our nodes, by GPU feature discovery on others'; the NVIDIA chart's own affinity reads it too.
 GPU_NODE_LABEL = "nvidia.com/gpu.present"
-ZONE_LABEL, HOST_LABEL = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+HOST_LABEL = "kubernetes.io/hostname"
 TRAINER = "trainer"
-INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 GPU_TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 
 SECRET_KEY = "token"  # noqa: S105 - the key, not what it holds

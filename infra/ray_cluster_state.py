@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from infra.kubernetes_objects import Object, condition, described_node, named
+from infra.kubernetes_objects import ZONE_LABEL, Object, condition, described_node, named
 from infra.ray_cluster_drift import drift
-from infra.ray_cluster_spec import HEAD_CONTAINER, WORKER_CONTAINER, ZONE_LABEL
+from infra.ray_cluster_spec import HEAD_CONTAINER, WORKER_CONTAINER
 from infra.ray_pods import is_leaving, is_ready, parsed, pod_trouble, refused_by_node, role, when
 from infra.waiting import Failed, Waiting
 

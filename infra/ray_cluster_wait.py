@@ -24,7 +24,8 @@ from infra.wait_loop import until
 from infra.waiting import Failed, Waiting
 from workload.errors import ReportedError
 from workload.head import Endpoint, Head, reach
-from workload.kubernetes_access import KubernetesAccess, KubernetesError
+from workload.head_pod import pods_of
+from workload.kubernetes_access import KubernetesError
 from workload.kubernetes_api import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, KubernetesApi
 from workload.kubernetes_watch import Watching
 from workload.provider_process import differing
@@ -50,7 +51,7 @@ def await_cluster(props: Mapping[str, Any], *, say: Callable[[str], None], inter
     """The outputs of RayClusterReady from its inputs; raises ReportedError with the reason where it cannot be."""
     head = Head.from_inputs(props["head"])
     declared = dataclasses.replace(_declared(props, head), waiting_since=datetime.now(UTC))
-    with Watching(KubernetesApi(_access(head))) as watching, _Ray(head) as ray:
+    with Watching(KubernetesApi(head.access)) as watching, _Ray(head) as ray:
         nodes = _Nodes(watching.api)
 
         def look() -> dict[str, Any] | Waiting | Failed:
@@ -85,7 +86,7 @@ def changes(olds: Mapping[str, Any], news: Mapping[str, Any]) -> Changes:
     head = Head.from_inputs(news["head"])
     declared = _declared(news, head)
     try:
-        seen = _looked_at(KubernetesApi(_access(head)), declared)
+        seen = _looked_at(KubernetesApi(head.access), declared)
     except KubernetesError as error:
         return Changes(changed=False, notices=(f"{declared.named} was not looked at: {error}",))
     pods = judge_pods(declared, seen)
@@ -116,10 +117,6 @@ def _declared(props: Mapping[str, Any], head: Head) -> DeclaredCluster:
     )
 
 
-def _access(head: Head) -> KubernetesAccess:
-    return KubernetesAccess(kubeconfig=head.kubeconfig, context=head.kube_context)
-
-
 def _outputs(pods: PodsReady, nodes: Mapping[str, Any], view: RayView) -> dict[str, Any]:
     described = [described_pod(pod, nodes) for pod in pods.all]
     alive = [node for node in view.nodes if node.get("state") == "ALIVE"]
@@ -146,7 +143,7 @@ def _seen(declared: DeclaredCluster, watching: Watching) -> SeenCluster:
     """Watches the RayCluster, its pods, what is said of them, and the operator, each from its first call on."""
     core = f"/api/v1/namespaces/{declared.namespace}"
     clusters = watching.listing(_path(declared), fieldSelector=f"metadata.name={declared.name}")
-    pods = watching.listing(f"{core}/pods", labelSelector=f"ray.io/cluster={declared.name}")
+    pods = watching.listing(f"{core}/pods", labelSelector=pods_of(declared.name))
     for refused in (clusters.refused, pods.refused):
         if refused:
             raise ReportedError(f"{declared.named} cannot be followed: {refused}")
@@ -171,7 +168,7 @@ def _looked_at(api: KubernetesApi, declared: DeclaredCluster) -> SeenCluster:
         if error.status != NOT_FOUND:
             raise
     path = f"/api/v1/namespaces/{declared.namespace}/pods"
-    pods = api.get(path, doing=f"listing the pods of {declared.named}", labelSelector=f"ray.io/cluster={declared.name}")
+    pods = api.get(path, doing=f"listing the pods of {declared.named}", labelSelector=pods_of(declared.name))
     return SeenCluster(cluster=cluster, pods=pods["items"])
 
 

@@ -28,7 +28,7 @@ BACKENDS = ("auto", "nccl", "gloo")
 SECRETS = ("jobSecretEnv", "hfToken")
 # The job sets these itself: evidence depends on them.
 RESERVED_ENV = ("RAY_DEDUP_LOGS", "RAY_COLOR_PREFIX", "PYTHONUNBUFFERED", "RAY_TRAIN_EFA_RUN")
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+THE_JOB = "the job itself: its evidence depends on it"
 _PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?\s*(==\s*[^\s=].*|@\s*\S+)|.*\.whl")
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")
 _LARGEST_PORT = 65535
@@ -175,8 +175,7 @@ def _job(read: ConfigReader) -> JobSettings:
             )
         elif not _PINNED.fullmatch(requirement):
             read.problem("jobPip", requirement, "is not pinned; write name==version, name @ url or a path to a wheel")
-    env = read.json_value("jobEnv", dict)
-    _check_env(read, "jobEnv", env)
+    env = read.environment("jobEnv", reserved=RESERVED_ENV, by=THE_JOB)
     secret_names = _secret_env_names(read)
     if both := sorted(set(env) & set(secret_names)):
         read.problem("jobEnv", ", ".join(both), "is also in jobSecretEnv; keep one of the two")
@@ -184,7 +183,7 @@ def _job(read: ConfigReader) -> JobSettings:
         run_id=read.text("jobRunId"),
         deadline_seconds=read.integer("jobDeadlineSeconds", at_least=1),
         pip=tuple(pip),
-        env={name: str(value) for name, value in env.items()},
+        env=env,
         secret_env_names=secret_names,
         secret_env=read.secret_object("jobSecretEnv"),
     )
@@ -196,21 +195,11 @@ def _secret_env_names(read: ConfigReader) -> tuple[str, ...]:
         how = "pulumi config set --secret --path 'jobSecretEnv.NAME' VALUE"
         read.problem("jobSecretEnv", ", ".join(sorted(values)), f"is kept in clear; encrypt it: {how}")
         return ()
-    _check_env(read, "jobSecretEnv", values)
+    read.check_environment("jobSecretEnv", values, reserved=RESERVED_ENV, by=THE_JOB)
     for name, value in values.items():
         if not isinstance(value, str):
             read.problem("jobSecretEnv", name, "must have text as its value; put it in quotes")
     return tuple(sorted(values))
-
-
-def _check_env(read: ConfigReader, key: str, env: Mapping[str, Any]) -> None:
-    for name, value in env.items():
-        if not _ENV_NAME.fullmatch(name):
-            read.problem(key, name, "is not the name of an environment variable")
-        if name in RESERVED_ENV:
-            read.problem(key, name, "is set by the job itself: its evidence depends on it")
-        if key == "jobEnv" and (not isinstance(value, str | int | float) or isinstance(value, bool)):
-            read.problem(key, name, "must have text as its value; put it in quotes")
 
 
 def _check_together(read: ConfigReader, settings: Settings) -> None:

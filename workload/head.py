@@ -53,6 +53,11 @@ class Head:
         )
 
     @property
+    def access(self) -> KubernetesAccess:
+        """To the cluster that a head of kind kubernetes is on."""
+        return KubernetesAccess(kubeconfig=self.kubeconfig, context=self.kube_context)
+
+    @property
     def accelerators(self) -> int:
         return self.nodes * self.accelerators_per_node
 
@@ -95,8 +100,7 @@ def reach(head: Head) -> Iterator[Endpoint]:
         # What it needs costs an import that no local stack should pay.
         from workload.port_forward import PortForward
 
-        access = KubernetesAccess(kubeconfig=head.kubeconfig, context=head.kube_context)
-        with PortForward(access, namespace=head.namespace, cluster=head.cluster_name) as forward:
+        with PortForward(head.access, namespace=head.namespace, cluster=head.cluster_name) as forward:
             yield Endpoint(url=forward.url, headers=headers, why_unreachable=forward.why_unreachable)
     else:
         raise ReportedError(f"a head of kind '{head.kind}' cannot be reached by this version; local and kubernetes can")

@@ -4,9 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+def pods_of(cluster: str) -> str:
+    """The label selector of a RayCluster's pods; KubeRay sets these labels."""
+    return f"ray.io/cluster={cluster}"
+
+
 def selector(cluster: str) -> str:
-    """The label selector of the cluster's head pods; KubeRay sets these labels."""
-    return f"ray.io/cluster={cluster},ray.io/node-type=head"
+    """The label selector of the cluster's head pods."""
+    return f"{pods_of(cluster)},ray.io/node-type=head"
 
 
 def head_pod(pods: Sequence[Mapping[str, Any]]) -> str | None:

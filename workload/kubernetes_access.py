@@ -1,7 +1,6 @@
 """Calling a Kubernetes API server: which one, as whom, and what its refusals mean."""
 
 import contextlib
-import hashlib
 import json
 import os
 import ssl
@@ -61,17 +60,6 @@ class KubernetesAccess:
             # Whoever calls next says what is wrong with it; inside a pod there is none.
             return self
         return replace(self, context=current["name"])
-
-    def identity(self) -> str:
-        """A name for the cluster that stays when a token, a user, or the address of a tunnel to it changes.
-
-        Its certificate authority's fingerprint, where the kubeconfig has one. Raises KubernetesError without a usable
-        kubeconfig.
-        """
-        configuration = self.client().configuration
-        if configuration.ssl_ca_cert:
-            return f"ca-{hashlib.sha256(Path(configuration.ssl_ca_cert).read_bytes()).hexdigest()[:16]}"
-        return str(configuration.host)
 
     def client(self) -> Any:
         """A `kubernetes.client.ApiClient` of its own. Raises KubernetesError when the kubeconfig cannot be used."""

@@ -1,9 +1,11 @@
 """The API server's JSON as it is: dicts in, dicts out, without the typed models that refuse what they do not know."""
 
 import contextlib
+import hashlib
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from workload.kubernetes_access import ANSWER_S, CONNECT_S, KubernetesAccess, explained
@@ -27,6 +29,17 @@ class KubernetesApi:
     @property
     def server(self) -> str:
         return str(self._client.configuration.host)
+
+    @property
+    def identity(self) -> str:
+        """A name for the cluster that stays when a token, a user, or the address of a tunnel to it changes.
+
+        Its certificate authority's fingerprint, where the kubeconfig has one.
+        """
+        certificates = self._client.configuration.ssl_ca_cert
+        if certificates:
+            return f"ca-{hashlib.sha256(Path(certificates).read_bytes()).hexdigest()[:16]}"
+        return self.server
 
     def renew(self) -> None:
         """Reads the credentials anew: a token may have been replaced since."""

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workload.head import Head
-from workload.kubernetes_access import KubernetesAccess, KubernetesError
+from workload.head_pod import pods_of
+from workload.kubernetes_access import KubernetesError
 from workload.kubernetes_api import KubernetesApi
 
 RAY_CONTAINERS = ("ray-head", "ray-worker")
@@ -17,11 +18,10 @@ def at_the_end(head: Head, before: Sequence[Mapping[str, Any]]) -> list[Mapping[
     """
     if head.kind != "kubernetes":
         return list(before)
-    access = KubernetesAccess(kubeconfig=head.kubeconfig, context=head.kube_context)
     path = f"/api/v1/namespaces/{head.namespace}/pods"
     try:
-        found = KubernetesApi(access).get(
-            path, doing=f"listing the pods of {head.named}", labelSelector=f"ray.io/cluster={head.cluster_name}"
+        found = KubernetesApi(head.access).get(
+            path, doing=f"listing the pods of {head.named}", labelSelector=pods_of(head.cluster_name)
         )
     except KubernetesError:
         return list(before)

@@ -59,9 +59,6 @@ def gpu_node(name: str, *, zone: str = "us-east-1a", gpus: int = 4, efa: int = 1
     return NodeFacts(
         name=name,
         zone=zone,
-        instance_type="g6.12xlarge",
-        labels={"role": "gpu-worker"},
-        taints=("nvidia.com/gpu=present:NoSchedule",),
         gpus=gpus,
         efa=efa,
         usable=usable,
@@ -71,6 +68,7 @@ def gpu_node(name: str, *, zone: str = "us-east-1a", gpus: int = 4, efa: int = 1
 def facts(**changes: Any) -> ClusterFacts:
     values: dict[str, Any] = {
         "server": "https://cluster",
+        "identity": "ca-1",
         "version": "v1.34.3-eks-1a2b3c",
         "crd_versions": ("v1",),
         "kuberay": FOREIGN,

@@ -71,6 +71,7 @@ def facts() -> ClusterFacts:
     there = AddonFound(present=True, ours=False, where="Deployment kuberay")
     return ClusterFacts(
         server="https://127.0.0.1:1",
+        identity="ca-1",
         version="v1.34.3",
         crd_versions=("v1",),
         kuberay=there,
