@@ -128,8 +128,8 @@ def test_a_link_at_a_tenth_makes_training_slower_and_changes_nothing_else(
         record = record_of(up)
         slow = statistics.median(step_seconds(up.log, record)[shaped_at + 1 :])
     assert record["verdict"]["value"] == "proven"
-    assert slow > usual
-    assert 0.5 < sent / undisturbed["wire"] < 2, "slower, not less"
+    assert slow > 4 * usual
+    assert 0.7 < sent / undisturbed["wire"] < 1.5
     assert_same_losses(record, undisturbed)
 
 
@@ -233,8 +233,7 @@ def test_a_worker_that_stays_cut_off_ends_the_run_by_its_deadline_with_its_name(
             bed.heal(project.namespace, victim)
     assert f"job {up.job} ended as FAILED" in output
     assert f"--deadline_s {deadline}: the deadline passed" in output
-    # Among the names may be those of pods that earlier tests lost.
-    assert re.search(rf"Ray has lost node .*{victim}", output)
+    assert f"Ray has lost node {victim}" in output
     assert "1 GPU where 2 ranks take one each" in output
     assert f"full log: runs/{up.job}/job.log" in output
 
