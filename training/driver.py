@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from training import packages
@@ -61,20 +61,20 @@ def _give_up(report: JobReport, config: TrainConfig) -> None:
     told = True
     try:
         why = f"--deadline_s {config.deadline_s:g}: the deadline passed before the run ended"
-        told = report.finish("; ".join([why, *_state_of_cluster(config, report.world_size)]))
+        told = report.finish("; ".join([why, *_state_of_cluster(config, report)]))
     finally:
         if told:
             os._exit(EXIT_FAILED)
 
 
-def _state_of_cluster(config: TrainConfig, world_size: int) -> list[str]:
+def _state_of_cluster(config: TrainConfig, report: JobReport) -> list[str]:
     """What Ray says of its nodes, where it says so at once: this is for a run in which something does not answer."""
     said: list[str] = []
 
     def ask() -> None:
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
-            said.extend(missing_ranks(ray.nodes(), config.worker_resource, world_size))
+            said.extend(missing_ranks(ray.nodes(), config.worker_resource, report.world_size, report.lost_before))
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
@@ -82,14 +82,20 @@ def _state_of_cluster(config: TrainConfig, world_size: int) -> list[str]:
     return said
 
 
-def missing_ranks(nodes: Sequence[Mapping[str, Any]], resource: str, world_size: int) -> list[str]:
-    """Why not every rank has a place, from `ray.nodes()`; empty where each has one."""
+def missing_ranks(
+    nodes: Sequence[Mapping[str, Any]], resource: str, world_size: int, lost_before: Collection[str]
+) -> list[str]:
+    """Why not every rank has a place, from `ray.nodes()`; empty where each has one.
+
+    `lost_before`: the ids of nodes lost before the run began. Ray remembers them, and they explain nothing.
+    """
     alive = [node for node in nodes if node["Alive"]]
     left = int(sum(node["Resources"].get(resource, 0) for node in alive))
     if left >= world_size:
         return []
     living = {node["NodeManagerHostname"] for node in alive}
-    lost = {node["NodeManagerHostname"]: node["NodeManagerAddress"] for node in nodes if not node["Alive"]}
+    dead = [node for node in nodes if not node["Alive"] and node["NodeID"] not in lost_before]
+    lost = {node["NodeManagerHostname"]: node["NodeManagerAddress"] for node in dead}
     names = ", ".join(f"{name} ({address})" for name, address in lost.items() if name not in living)
     gone = f"Ray has lost node {names} and has" if names else "Ray has"
     return [f"{gone} {left} {resource} where {world_size} ranks take one each"]
@@ -124,6 +130,7 @@ def _run(config: TrainConfig, report: JobReport) -> None:
     report.timings["ray_init_s"] = time.time() - connecting
     if config.pip:
         packages.activate(config.pip, node_directory())
+    report.lost_before = frozenset(node["NodeID"] for node in ray.nodes() if not node["Alive"])
     report.world_size = count_ranks(config, ray.cluster_resources())
     print(
         f"[train] {config.model_id} on {config.dataset}: {config.steps} steps, "

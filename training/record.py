@@ -23,6 +23,8 @@ class JobReport:
     started_at: float
     config: TrainConfig | None = None
     world_size: int = 0
+    # Ray's ids of the nodes that were dead when the driver joined the cluster.
+    lost_before: frozenset[str] = frozenset()
     timings: dict[str, float] = field(default_factory=dict)
     _told: threading.Lock = field(default_factory=threading.Lock)
 

@@ -113,23 +113,24 @@ def test_a_link_at_a_tenth_makes_training_slower_and_changes_nothing_else(
 ) -> None:
     usual = statistics.median(step_seconds(log_of(project, undisturbed), undisturbed))
     tenth = undisturbed["wire"] * 8 / usual / 10 / 1e6
-    trains(project, "slow link", steps=12, jobDeadlineSeconds=600)
+    trains(project, "slow link", steps=16, jobDeadlineSeconds=600)
     with running_up(project) as up:
         up.reaches(2, seconds=UP_S)
         pod = workers(project)[0]
         bed.shape(project.namespace, pod, round(tenth, 2))
-        shaped_at, before = up.step, bed.moved(project.namespace, pod)[0]
+        before = bed.moved(project.namespace, pod)[0]
         try:
             up.succeeds(seconds=JOB_S)
-            # Over the rest of the run, its evaluation included: the job's log shares the slow link and comes late.
-            sent = (bed.moved(project.namespace, pod)[0] - before) / (12 - shaped_at)
+            sent = bed.moved(project.namespace, pod)[0] - before
         finally:
             bed.shape(project.namespace, pod, 0)
         record = record_of(up)
-        slow = statistics.median(step_seconds(up.log, record)[shaped_at + 1 :])
+    # The log lags behind the steps and shares the slow link: which steps were slow, only their own times tell.
+    slow = [seconds for seconds in step_seconds(log_of(project, record), record) if seconds > 3 * usual]
     assert record["verdict"]["value"] == "proven"
-    assert slow > 4 * usual
-    assert 0.7 < sent / undisturbed["wire"] < 1.5
+    assert len(slow) >= 6
+    assert statistics.median(slow) > 4 * usual
+    assert 0.7 < sent / len(slow) / undisturbed["wire"] < 1.5
     assert_same_losses(record, undisturbed)
 
 

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,25 +89,40 @@ def test_the_driver_loads_neither_torch_nor_transformers_before_it_needs_ray_tra
     assert loaded.stdout.strip() == "[]", "every second here is one in which no rank can start"
 
 
-def ray_node(name: str, *, alive: bool, gpus: int = 1, address: str = "10.0.0.1") -> dict[str, object]:
+def ray_node(name: str, *, alive: bool, gpus: int = 1, address: str = "10.0.0.1") -> dict[str, Any]:
     """As `ray.nodes()` describes it: a dead node has no resources."""
     resources = {"GPU": float(gpus)} if alive and gpus else {}
-    return {"NodeManagerHostname": name, "NodeManagerAddress": address, "Alive": alive, "Resources": resources}
+    return {
+        "NodeID": f"{name}@{address}{'' if alive else ' dead'}",
+        "NodeManagerHostname": name,
+        "NodeManagerAddress": address,
+        "Alive": alive,
+        "Resources": resources,
+    }
 
 
 def test_ranks_without_a_place_are_told_with_the_nodes_that_ray_lost() -> None:
     head, worker = ray_node("head", alive=True, gpus=0), ray_node("worker-a", alive=True)
     lost = ray_node("worker-b", alive=False, address="10.0.0.7")
-    assert missing_ranks([head, worker, ray_node("worker-b", alive=True)], "GPU", 2) == []
-    assert missing_ranks([head, worker, lost], "GPU", 2) == [
+    assert missing_ranks([head, worker, ray_node("worker-b", alive=True)], "GPU", 2, []) == []
+    assert missing_ranks([head, worker, lost], "GPU", 2, []) == [
         "Ray has lost node worker-b (10.0.0.7) and has 1 GPU where 2 ranks take one each"
     ]
-    assert missing_ranks([head, worker], "GPU", 2) == ["Ray has 1 GPU where 2 ranks take one each"]
+    assert missing_ranks([head, worker], "GPU", 2, []) == ["Ray has 1 GPU where 2 ranks take one each"]
+
+
+def test_a_node_lost_before_the_run_began_is_not_blamed_for_what_the_run_lacks() -> None:
+    long_gone = ray_node("worker-0", alive=False, address="10.0.0.3")
+    lost = ray_node("worker-b", alive=False, address="10.0.0.7")
+    nodes = [long_gone, ray_node("worker-a", alive=True), lost]
+    assert missing_ranks(nodes, "GPU", 2, {long_gone["NodeID"]}) == [
+        "Ray has lost node worker-b (10.0.0.7) and has 1 GPU where 2 ranks take one each"
+    ]
 
 
 def test_a_node_that_is_back_is_not_lost() -> None:
     nodes = [ray_node("worker-b", alive=False), ray_node("worker-b", alive=True)]
-    assert missing_ranks(nodes, "GPU", 2) == ["Ray has 1 GPU where 2 ranks take one each"]
+    assert missing_ranks(nodes, "GPU", 2, []) == ["Ray has 1 GPU where 2 ranks take one each"]
 
 
 @pytest.mark.parametrize(("deadline", "seconds"), [(86_400.0, 600), (400.0, 100), (1.0, 1)])
