@@ -1,12 +1,10 @@
 """settings -> platform -> Ray head -> training job -> gate -> exports."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pulumi
 
-from infra.local_ray import LocalRay, LocalRayArgs
+from infra.platform import Platform, platform_of
 from infra.ray_head import RayHead
 from infra.settings import Settings, load_settings
 from workload.errors import ReportedError
@@ -16,21 +14,22 @@ from workload.run_gate import RunGate
 from workload.transport import judge
 
 
-def ray_head(settings: Settings) -> tuple[RayHead, pulumi.Input[Sequence[Mapping[str, Any]]]]:
-    """The platforms differ only in how they come by a Ray head; beside it, the pods that the run record names."""
-    if settings.kubernetes is None:
-        return LocalRay("ray", LocalRayArgs.of(settings.local)).head, ()
-    # The Kubernetes SDK costs an import that no local stack should pay.
-    from infra.kubernetes_ray import KubernetesRay
-    from infra.preflight import inspected
-
-    cluster = KubernetesRay("ray", inspected(settings.kubernetes))
-    return cluster.head, cluster.pods
-
-
 def main() -> None:
     settings = load_settings()
-    head, pods = ray_head(settings)
+    platform = platform_of(settings)
+    pulumi.export("hourlyCostUsd", platform.hourly_cost_usd)
+    for name, value in platform.outputs.items():
+        pulumi.export(name, value)
+    if platform.head is None:
+        pulumi.log.info("gpuNodes is 0: no Ray cluster and no run until there are nodes again")
+        return
+    pulumi.export("dashboard", platform.head.address)
+    pulumi.export("commands", {"stop the job": "efactl stop", "figures": "efactl outputs", "tear down": "efactl down"})
+    run(settings, platform, platform.head)
+
+
+def run(settings: Settings, platform: Platform, head: RayHead) -> None:
+    """The job, its verdict, and the gate that the `up` passes or fails by."""
     job = RayTrainJob(
         "train",
         head=head.inputs(),
@@ -43,11 +42,11 @@ def main() -> None:
         image=head.image,
         cluster_spec_digest=head.spec_digest,
         run_id=settings.job.run_id,
-        storage=settings.storage_path,
+        storage=platform.storage,
         deadline_seconds=settings.job.deadline_seconds,
         expect=settings.expect,
         settings=settings.declared,
-        placement=pods,
+        placement=platform.pods,
     )
     verdict = job.transport.apply(lambda transport: judge(transport, settings.expect))
     pulumi.export(
@@ -64,10 +63,6 @@ def main() -> None:
             "record": job.record,
         },
     )
-    # What a cluster that was there before costs is not this program's to know.
-    pulumi.export("hourlyCostUsd", 0.0 if settings.platform == "local" else None)
-    pulumi.export("dashboard", head.address)
-    pulumi.export("commands", {"stop the job": "efactl stop", "figures": "efactl outputs", "tear down": "efactl down"})
     RunGate(
         "gate",
         submission_id=job.submission_id,

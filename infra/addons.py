@@ -1,6 +1,6 @@
 """What Kubernetes lacks for the job: the device plugins of the GPU nodes and the KubeRay operator, as Helm releases."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class AddonsArgs:
     """Plain values decide what is made. `found` has an entry for each chart name the cluster was asked about.
 
     `namespace` is the stack's own, after which its releases are named; `kubeconfig` reaches the same cluster as the
-    Kubernetes provider in the component's options.
+    Kubernetes provider in the component's options. `system`: what the operator's pod needs, like a node.
     """
 
     namespace: str
@@ -41,10 +41,17 @@ class AddonsArgs:
     ready_seconds: int
     kubeconfig: pulumi.Input[str]
     kube_context: str
+    system: Sequence[pulumi.Resource] = ()
 
     @classmethod
     def of(
-        cls, settings: KubernetesSettings, *, instance: InstanceType | None, found: Mapping[str, AddonFound]
+        cls,
+        settings: KubernetesSettings,
+        *,
+        instance: InstanceType | None,
+        found: Mapping[str, AddonFound],
+        kubeconfig: pulumi.Input[str],
+        system: Sequence[pulumi.Resource] = (),
     ) -> "AddonsArgs":
         return cls(
             namespace=settings.namespace,
@@ -56,8 +63,9 @@ class AddonsArgs:
             image_mirror=settings.image_mirror,
             found=found,
             ready_seconds=settings.ready_seconds,
-            kubeconfig=settings.access.kubeconfig,
+            kubeconfig=kubeconfig,
             kube_context=settings.access.context,
+            system=system,
         )
 
     def decisions(self) -> dict[str, Decision]:
@@ -153,7 +161,8 @@ def _release(
         skip_await=not awaited,
         replace=True,
         timeout=max(args.ready_seconds, _SHORTEST_SECONDS),
-        opts=pulumi.ResourceOptions(parent=parent),
+        # Helm's own wait begins when there is a node that takes the pod.
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[*args.system] if awaited else None),
     )
     k8s.core.v1.ConfigMap(
         f"{name}-{chart.name}-deployed",

@@ -38,7 +38,7 @@ def needed_permissions(facts: ClusterFacts, settings: KubernetesSettings) -> Seq
     }
     if settings.ray.pre_pull:
         wanted["apps", "daemonsets"] = _MANAGE
-    if not settings.storage.claim and "://" not in settings.storage.path:
+    if not settings.storage.claim and settings.storage.in_claim:
         wanted["", "persistentvolumeclaims"] = _MANAGE
     permissions = [
         Permission(verb=verb, group=group, resource=resource, namespace=namespace)
@@ -124,7 +124,7 @@ def _namespace_problems(facts: ClusterFacts, settings: KubernetesSettings, stack
             "make it, name another, or set kubeNamespaceMode to 'create'"
         ]
     made = {name: owner for name, owner in facts.owners.items() if owner != stack}
-    if settings.storage.claim or "://" in settings.storage.path:
+    if settings.storage.claim or not settings.storage.in_claim:
         made = {name: owner for name, owner in made.items() if not name.startswith("PersistentVolumeClaim")}
     if made:
         whose = "; ".join(f"{name} ({f'of stack {owner}' if owner else 'of no stack'})" for name, owner in made.items())
@@ -176,7 +176,7 @@ def _addons(
 
 def _node_problems(facts: ClusterFacts, settings: KubernetesSettings) -> tuple[list[str], list[str]]:
     """Problems and warnings. A node may still come, and get Ready; one that offers too few devices never fits."""
-    if facts.nodes is None:
+    if facts.nodes is None or facts.nodes_made:
         return [], []
     labels = ", ".join(f"{key}={value}" for key, value in settings.node_selector.items())
     chosen = f"with the labels {labels}" if labels else "at all"

@@ -54,7 +54,7 @@ class ClusterFacts:
     the served versions of RayCluster, empty without it. `namespace_stack` is the stack that made the namespace, empty
     where none did; `owners` has the same for what is in it under the names that a stack gives. `nodes` are those of
     the workers (the node selector's). `denied` holds what this stack needs and this user may not do. `calls` counts
-    the calls it took.
+    the calls it took. `nodes_made`: they are this stack's own to make, and so not judged beforehand.
     """
 
     server: str
@@ -70,6 +70,7 @@ class ClusterFacts:
     nodes: tuple[NodeFacts, ...] | None
     denied: tuple[Permission, ...] = ()
     calls: int = 0
+    nodes_made: bool = False
 
 
 EVERYTHING = Permission(verb="*", group="*", resource="*")

@@ -33,5 +33,5 @@ class ClusterGuardProvider(ResourceProvider):
 class ClusterGuard(Resource, module="infra", name="ClusterGuard"):
     """Fails a preview or `up` that would lead the stack to another cluster; everything on it depends on this."""
 
-    def __init__(self, name: str, cluster_id: str, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, cluster_id: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(ClusterGuardProvider(), name, {"cluster_id": cluster_id}, opts)

@@ -27,6 +27,10 @@ class ConfigReader:
             f"{self._project}:{key}: '{value}' {what}" if value != "" else f"{self._project}:{key}: {what}"
         )
 
+    def foreign_problem(self, key: str, what: str) -> None:
+        """Notes a problem of another namespace's setting (`aws:region`)."""
+        self.problems.append(f"{key}: {what}")
+
     def refuse_unknown(self) -> None:
         prefix = f"{self._project}:"
         for name in sorted(pulumi.runtime.config.CONFIG.get()):
@@ -85,6 +89,12 @@ class ConfigReader:
 
     def one_of(self, key: str, allowed: Sequence[str]) -> str:
         value = self.text(key)
+        if value not in allowed:
+            self.problem(key, value, f"is none of {', '.join(allowed)}")
+        return value
+
+    def one_among(self, key: str, value: str, allowed: Sequence[str]) -> str:
+        """One element of a list setting."""
         if value not in allowed:
             self.problem(key, value, f"is none of {', '.join(allowed)}")
         return value

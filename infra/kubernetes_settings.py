@@ -38,12 +38,14 @@ class AddonSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageSettings:
-    """Where checkpoints go, as the pods see it: an s3:// URI, or a folder inside a volume claim.
+    """Where checkpoints go, as the pods see it: in a bucket, or a folder inside a volume claim.
 
-    `claim` names an existing claim; empty makes one of `storage_class` (empty: the cluster's default) and `size`.
+    `claim` names an existing claim; empty makes one of `storage_class` (empty: the cluster's default) and `size`, where
+    `in_claim`.
     """
 
     path: str
+    in_claim: bool
     claim: str
     storage_class: str
     size: str
@@ -51,7 +53,7 @@ class StorageSettings:
 
     @property
     def seen_by_pods(self) -> str:
-        return self.path if self.path.startswith("s3://") else f"{STORAGE_MOUNT}/{self.path}"
+        return f"{STORAGE_MOUNT}/{self.path}" if self.in_claim else self.path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +114,8 @@ class KubernetesSettings:
         return instance if self.efa else replace(instance, efa_interfaces=0)
 
 
-def read_kubernetes(read: ConfigReader) -> KubernetesSettings:
-    """Notes every value that cannot be used in `read.problems`."""
+def read_kubernetes(read: ConfigReader, *, eks: bool = False) -> KubernetesSettings:
+    """Notes every value that cannot be used in `read.problems`. `eks`: the cluster is the eks platform's."""
     instance_type = read.text("gpuInstanceType")
     if instance_type:
         try:
@@ -124,6 +126,10 @@ def read_kubernetes(read: ConfigReader) -> KubernetesSettings:
     if is_kubeconfig_text(kubeconfig):
         read.problem("kubeconfig", "***", "is the content of a kubeconfig, which would be on record: give its path")
         kubeconfig = ""
+    if eks:
+        for key in ("kubeconfig", "kubeContext", "kubeClusterId"):
+            if value := read.text(key):
+                read.problem(key, value, "is not used on eks, where the cluster is made or eksExistingCluster names it")
     return KubernetesSettings(
         access=KubernetesAccess(kubeconfig=kubeconfig, context=read.text("kubeContext")),
         cluster_id=read.text("kubeClusterId"),
@@ -135,13 +141,13 @@ def read_kubernetes(read: ConfigReader) -> KubernetesSettings:
         image_mirror=read.text("addonImageMirror").rstrip("/"),
         instance_type=instance_type,
         efa=read.boolean("gpuEfa"),
-        nodes=read.integer("gpuNodes", at_least=1, at_most=512),
+        nodes=read.integer("gpuNodes", at_least=0 if eks else 1, at_most=512),
         zone=read.text("gpuZone"),
         node_selector=_labels(read, "gpuNodeSelector"),
         ready_seconds=read.integer("kubeReadySeconds", at_least=10),
         unschedulable_seconds=read.integer("kubeUnschedulableSeconds", at_least=5),
         ray=_ray(read),
-        storage=_storage(read),
+        storage=_storage(read, in_claim=not eks or read.text("eksStorage") != "bucket"),
         hf_token=read.secret_text("hfToken"),
     )
 
@@ -171,7 +177,7 @@ def _ray(read: ConfigReader) -> RaySettings:
     )
 
 
-def _storage(read: ConfigReader) -> StorageSettings:
+def _storage(read: ConfigReader, *, in_claim: bool) -> StorageSettings:
     path = read.text("storagePath", required=True)
     s3 = path.startswith("s3://")
     parts = path.split("/")
@@ -182,6 +188,7 @@ def _storage(read: ConfigReader) -> StorageSettings:
         read.problem("storageClaim", claim, f"is not used beside storagePath {path}; keep one of the two")
     return StorageSettings(
         path=path,
+        in_claim=in_claim and not s3,
         claim=claim,
         storage_class=read.matching("storageClass", _NAME, "the name of a StorageClass"),
         size=_quantity(read, "storageSize", required=True),

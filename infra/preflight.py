@@ -16,13 +16,14 @@ class PreflightError(ReportedError):
     """The cluster lacks something; the message names each thing with its remedy."""
 
 
-def inspected(settings: KubernetesSettings) -> KubernetesRayArgs:
-    """The platform's arguments, from the settings and what the cluster has.
+def inspected(settings: KubernetesSettings, *, nodes_made: bool = False) -> KubernetesRayArgs:
+    """The platform's arguments, from the settings and what the cluster has. `nodes_made`: this stack makes the nodes.
 
     Raises PreflightError with every problem found, KubernetesError where the cluster cannot be asked.
     """
     settings = dataclasses.replace(settings, access=settings.access.with_context())
     facts = read_facts(settings, lambda seen: needed_permissions(seen, settings))
+    facts = dataclasses.replace(facts, nodes_made=nodes_made)
     if found := problems(facts, settings, stack=pulumi.get_stack()):
         raise PreflightError("\n".join([f"this cluster ({facts.server}) cannot take the stack:", *_listed(found)]))
     for note in notes(facts, settings):

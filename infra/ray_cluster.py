@@ -30,8 +30,9 @@ _UNAWAITED = {"pulumi.com/skipAwait": "true"}
 class RayClusterArgs:
     """`spec` decides what is made; `claim_made`: its claim too, of `storage_class` and `storage_size`.
 
-    `after` is what pods need of others: the operator's release, nodes that are ready. What costs nothing without them
-    (Secrets, the claim, the image's pull) does not wait for it.
+    `claim_volume` is the PersistentVolume that the claim is bound to, if any. `after` is what pods need of others: the
+    operator's release, nodes that are ready. What costs nothing without them (Secrets, the claim, the image's pull)
+    does not wait for it.
     """
 
     spec: RayClusterSpec
@@ -41,15 +42,22 @@ class RayClusterArgs:
     storage_size: str
     storage_keep: bool
     pre_pull: bool
+    claim_volume: pulumi.Input[str] | None = None
     hf_token: pulumi.Output[str] | None = field(default=None, repr=False, compare=False)
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
     def of(
-        cls, settings: KubernetesSettings, *, instance: InstanceType | None, after: Sequence[pulumi.Resource] = ()
+        cls,
+        settings: KubernetesSettings,
+        *,
+        instance: InstanceType | None,
+        service_account: str = "",
+        claim_volume: pulumi.Input[str] | None = None,
+        after: Sequence[pulumi.Resource] = (),
     ) -> "RayClusterArgs":
         ray, storage = settings.ray, settings.storage
-        claim_made = not storage.claim and not storage.path.startswith("s3://")
+        claim_made = not storage.claim and storage.in_claim
         spec = RayClusterSpec(
             namespace=settings.namespace,
             image=ray.image,
@@ -69,6 +77,7 @@ class RayClusterArgs:
             pull_secret=ray.pull_secret,
             claim=storage.claim,
             hf_token=settings.hf_token is not None,
+            service_account=service_account,
         )
         return cls(
             spec=replace(spec, claim=CLAIM_NAME) if claim_made else spec,
@@ -78,6 +87,7 @@ class RayClusterArgs:
             storage_size=storage.size,
             storage_keep=storage.keep,
             pre_pull=ray.pre_pull,
+            claim_volume=claim_volume,
             hf_token=settings.hf_token,
             after=after,
         )
@@ -120,10 +130,23 @@ class RayCluster(pulumi.ComponentResource):
         if args.hf_token is not None:
             needed.append(_secret(f"{name}-hf-token-secret", spec.hf_token_secret, namespace, args.hf_token, own))
         if args.claim_made:
-            claim = ray_cluster_objects.volume_claim(spec, storage_class=args.storage_class, size=args.storage_size)
+            bound = args.claim_volume is not None
+            storage_class = "" if bound else args.storage_class or None
+            claim = ray_cluster_objects.volume_claim(spec, storage_class=storage_class, size=args.storage_size)
+            if bound:
+                claim["spec"]["volumeName"] = args.claim_volume
             # Many a storage class binds a claim when its first pod comes: not to be waited for here.
             needed.append(
                 k8s.core.v1.PersistentVolumeClaim(f"{name}-storage", **_in(namespace, claim, _UNAWAITED), opts=kept)
+            )
+        if spec.service_account:
+            needed.append(
+                k8s.core.v1.ServiceAccount(
+                    f"{name}-service-account",
+                    metadata={"name": spec.service_account, "namespace": namespace},
+                    automount_service_account_token=False,
+                    opts=own,
+                )
             )
         if args.pre_pull:
             pull = ray_cluster_objects.image_pull(spec)

@@ -94,6 +94,7 @@ def _head_pod(spec: RayClusterSpec) -> dict[str, Any]:
     return {
         **pod_basics(spec),
         "affinity": off_gpu_nodes(spec.instance),
+        **_identity(spec),
         "containers": [
             {
                 **_container(spec, HEAD_CONTAINER, _head_env(spec), _head_resources(spec)),
@@ -129,6 +130,7 @@ def _worker_pod(spec: RayClusterSpec, worker: WorkerResources) -> dict[str, Any]
     return {
         **pod_basics(spec),
         **placement(spec),
+        **_identity(spec),
         "affinity": affinity,
         "containers": [
             {
@@ -158,6 +160,10 @@ def pod_basics(spec: RayClusterSpec) -> dict[str, Any]:
     if spec.pull_secret:
         pod["imagePullSecrets"] = [{"name": spec.pull_secret}]
     return pod
+
+
+def _identity(spec: RayClusterSpec) -> dict[str, Any]:
+    return {"serviceAccountName": spec.service_account} if spec.service_account else {}
 
 
 def placement(spec: RayClusterSpec) -> dict[str, Any]:

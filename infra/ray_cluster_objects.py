@@ -21,8 +21,8 @@ def network_policy(spec: RayClusterSpec) -> dict[str, Any]:
     }
 
 
-def volume_claim(spec: RayClusterSpec, *, storage_class: str, size: str) -> dict[str, Any]:
-    """The claim `spec.claim`, written by every rank. An empty class takes the cluster's default."""
+def volume_claim(spec: RayClusterSpec, *, storage_class: str | None, size: str) -> dict[str, Any]:
+    """The claim `spec.claim`, written by every rank. None takes the cluster's default class, an empty text none."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -30,7 +30,7 @@ def volume_claim(spec: RayClusterSpec, *, storage_class: str, size: str) -> dict
         "spec": {
             "accessModes": ["ReadWriteMany"],
             "resources": {"requests": {"storage": size}},
-            **({"storageClassName": storage_class} if storage_class else {}),
+            **({} if storage_class is None else {"storageClassName": storage_class}),
         },
     }
 

@@ -14,6 +14,8 @@ CLAIM_NAME = f"{CLUSTER_NAME}-storage"
 WORKER_GROUP = "gpu-workers"
 HEAD_CONTAINER, WORKER_CONTAINER = "ray-head", "ray-worker"
 STORAGE_MOUNT = "/mnt/ray-train"
+# Of the Ray pods where a cloud gives pods an identity by it.
+SERVICE_ACCOUNT = CLUSTER_NAME
 # On the namespace: whose it is.
 STACK_LABEL = "ray-train-efa/stack"
 GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"
@@ -47,7 +49,8 @@ class RayClusterSpec:
     """What a Ray cluster is made of. `instance` None means workers without GPUs, of `trainers_per_node` ranks each.
 
     Quantities are Kubernetes quantities; an empty worker quantity is derived. `claim` names the volume claim mounted at
-    STORAGE_MOUNT; empty mounts none. `hf_token` says that there is a Secret with one.
+    STORAGE_MOUNT; empty mounts none. `hf_token` says that there is a Secret with one. `service_account` empty takes the
+    namespace's default one.
     """
 
     namespace: str
@@ -68,6 +71,7 @@ class RayClusterSpec:
     pull_secret: str = ""
     claim: str = ""
     hf_token: bool = False
+    service_account: str = ""
     name: str = CLUSTER_NAME
 
     @property

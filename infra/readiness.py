@@ -72,7 +72,7 @@ class NodeReadinessArgs:
 
     kubeconfig: pulumi.Input[str]
     kube_context: str
-    cluster_id: str
+    cluster_id: pulumi.Input[str]
     instance_type: str
     nodes: int
     selector: Mapping[str, str]

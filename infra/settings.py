@@ -15,13 +15,13 @@ import pulumi
 import yaml
 
 from infra.config_reader import ConfigReader
+from infra.eks_settings import EksSettings, read_eks
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from workload.errors import ReportedError
 from workload.transport import EXPECTATIONS
 
 PROJECT = "ray-train-efa"
 PLATFORMS = ("local", "kubernetes", "eks")
-PLATFORMS_HERE = ("local", "kubernetes")
 DATASETS = ("pydoc", "random")
 BACKENDS = ("auto", "nccl", "gloo")
 
@@ -92,7 +92,7 @@ class JobSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All of a stack's settings; `kubernetes` on that platform only.
+    """All of a stack's settings; `kubernetes` and `eks` on that platform only.
 
     `declared` holds the plain values under their own names, for the run record.
     """
@@ -102,6 +102,7 @@ class Settings:
     storage_path: str
     local: LocalSettings
     kubernetes: KubernetesSettings | None
+    eks: EksSettings | None
     train: TrainSettings
     job: JobSettings
     gate_max_eval_loss: float | None
@@ -114,8 +115,6 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
     read.refuse_unknown()
     read.refuse_secret(other_than=SECRETS)
     platform = read.one_of("platform", PLATFORMS)
-    if platform in PLATFORMS and platform not in PLATFORMS_HERE:
-        read.problem("platform", platform, f"is not in this version; it has {', '.join(PLATFORMS_HERE)}")
     kubernetes = read_kubernetes(read) if platform == "kubernetes" else None
     storage_path = read.text("storagePath", required=True)
     settings = Settings(
@@ -124,6 +123,7 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
         storage_path=kubernetes.storage.seen_by_pods if kubernetes else storage_path,
         local=_local(read),
         kubernetes=kubernetes,
+        eks=read_eks(read) if platform == "eks" else None,
         train=_train(read),
         job=_job(read),
         gate_max_eval_loss=read.positive_number("gateMaxEvalLoss"),

@@ -26,6 +26,50 @@ class Chart:
         return f"{self.registry}/{self.image}:{self.tag}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class EksAddons:
+    """The versions of EKS add-ons that go with one version of Kubernetes."""
+
+    vpc_cni: str
+    kube_proxy: str
+    coredns: str
+    pod_identity_agent: str
+    ebs_csi: str
+    fsx_csi: str
+
+
+# AWS was not asked: these are each version's defaults as `aws eks describe-addon-versions` gave them to others in the
+# summer of 2026, and they published; fsx_csi is one that was pinned elsewhere then. An add-on whose version EKS no
+# longer offers fails with its name, a DaemonSet's before any node is made.
+EKS = {
+    "1.33": EksAddons(
+        vpc_cni="v1.20.5-eksbuild.1",
+        kube_proxy="v1.33.10-eksbuild.2",
+        coredns="v1.12.4-eksbuild.10",
+        pod_identity_agent="v1.3.10-eksbuild.3",
+        ebs_csi="v1.60.1-eksbuild.1",
+        fsx_csi="v1.9.0-eksbuild.1",
+    ),
+    "1.34": EksAddons(
+        vpc_cni="v1.21.2-eksbuild.2",
+        kube_proxy="v1.34.6-eksbuild.11",
+        coredns="v1.12.4-eksbuild.17",
+        pod_identity_agent="v1.3.10-eksbuild.3",
+        ebs_csi="v1.62.0-eksbuild.1",
+        fsx_csi="v1.9.0-eksbuild.1",
+    ),
+    "1.35": EksAddons(
+        vpc_cni="v1.22.4-eksbuild.3",
+        kube_proxy="v1.35.3-eksbuild.29",
+        coredns="v1.13.2-eksbuild.31",
+        pod_identity_agent="v1.3.10-eksbuild.3",
+        ebs_csi="v1.66.0-eksbuild.1",
+        fsx_csi="v1.9.0-eksbuild.1",
+    ),
+}
+# The default of eksVersion.
+EKS_CLUSTER = "1.35"
+
 KUBERAY = "1.5.0"
 NVIDIA_DEVICE_PLUGIN = "0.20.0"
 # The chart counts on its own; below image 0.5.10 the plugin can announce more interfaces than there are.

@@ -144,7 +144,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
         image: str,
         cluster_spec_digest: str,
         run_id: str,
-        storage: str,
+        storage: pulumi.Input[str],
         deadline_seconds: int,
         expect: str,
         settings: Mapping[str, Any],

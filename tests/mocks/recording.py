@@ -45,14 +45,17 @@ class Recording(list[Registered]):
 class _Echo(pulumi.runtime.Mocks):
     """Answers with the inputs, and with what a provider would add."""
 
-    def __init__(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, answers: Mapping[str, Mapping[str, Any]], calls: Mapping[str, Mapping[str, Any]]) -> None:
         self.answers = answers
+        self.calls = calls
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         return f"{args.name}-id", {**args.inputs, **self.answers.get(args.typ, {})}
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
-        raise AssertionError(f"a provider was asked: {args.token}")
+        if args.token not in self.calls:
+            raise AssertionError(f"a provider was asked: {args.token}")
+        return {**args.args, **self.calls[args.token]}
 
 
 class _Monitor(mocks.MockMonitor):
@@ -65,13 +68,22 @@ class _Monitor(mocks.MockMonitor):
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
 
-def run(program: Callable[[], Any], answers: Mapping[str, Mapping[str, Any]] | None = None) -> Recording:
+def run(
+    program: Callable[[], Any],
+    answers: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    calls: Mapping[str, Mapping[str, Any]] | None = None,
+    inside: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Recording:
     """What `program` registers, all of it: only at its end can something be said to be absent.
 
-    `answers` are outputs to add, by type token; an Output that the program returns is waited for.
+    `answers` are outputs to add, by type token; `calls` what invokes answer, by token; an Output that the program
+    returns is waited for. `inside` are resources that remote components have made, by the URN that `reference` takes.
     """
-    echo = _Echo(answers or {})
+    echo = _Echo(answers or {}, calls or {})
     monitor = _Monitor(echo)
+    for urn, state in (inside or {}).items():
+        monitor.resources[urn] = mocks.MockMonitor.ResourceRegistration(urn, f"{urn}-id", dict(state))
     pulumi.runtime.set_mocks(echo, project="ray-train-efa", stack="test", preview=False, monitor=monitor)
     pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
     return Recording(
@@ -79,3 +91,8 @@ def run(program: Callable[[], Any], answers: Mapping[str, Mapping[str, Any]] | N
         for request in monitor.requests
         if request.type != STACK_TYPE
     )
+
+
+def reference(urn: str) -> dict[str, Any]:
+    """An output that is a resource."""
+    return {rpc._special_sig_key: rpc._special_resource_sig, "urn": urn, "id": f"{urn}-id", "packageVersion": ""}

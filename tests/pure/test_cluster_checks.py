@@ -49,7 +49,9 @@ def settings(**changes: Any) -> KubernetesSettings:
             env={},
             pull_secret="",
         ),
-        "storage": StorageSettings(path="runs", claim="checkpoints", storage_class="", size="", keep=False),
+        "storage": StorageSettings(
+            path="runs", in_claim=True, claim="checkpoints", storage_class="", size="", keep=False
+        ),
         "hf_token": None,
     }
     return KubernetesSettings(**{**values, **changes})

@@ -255,8 +255,8 @@ def test_the_claim_is_mounted_in_every_pod_where_there_is_one() -> None:
         "storageClassName": "efs",
         "resources": {"requests": {"storage": "1Ti"}},
     }
-    default = volume_claim(spec(claim="checkpoints"), storage_class="", size="1Ti")
-    assert "storageClassName" not in default["spec"], "an empty name would ask for no class at all"
+    default = volume_claim(spec(claim="checkpoints"), storage_class=None, size="1Ti")
+    assert "storageClassName" not in default["spec"], "a class that is named, if only by an empty text, is asked for"
 
 
 def test_pull_secrets_are_named_in_every_pod() -> None:

@@ -62,7 +62,7 @@ def settings() -> KubernetesSettings:
             pull_secret="",
         ),
         efa=True,
-        storage=StorageSettings(path="runs", claim="", storage_class="", size="1Gi", keep=False),
+        storage=StorageSettings(path="runs", in_claim=True, claim="", storage_class="", size="1Gi", keep=False),
         hf_token=None,
     )
 

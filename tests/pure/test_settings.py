@@ -78,7 +78,6 @@ def test_every_field_is_a_declared_setting_of_its_room() -> None:
         ({"trainStep": 4}, "ray-train-efa:trainStep: '4' is not a setting: did you mean trainSteps?"),
         ({"zzz": 4}, "ray-train-efa:zzz: '4' is not a setting: Pulumi.yaml lists all settings"),
         ({"platform": "azure"}, "ray-train-efa:platform: 'azure' is none of local, kubernetes, eks"),
-        ({"platform": "eks"}, "ray-train-efa:platform: 'eks' is not in this version; it has local, kubernetes"),
         ({"expect": "rdma"}, "ray-train-efa:expect: 'rdma' is none of efa, socket, gloo"),
         ({"jobDeadlineSeconds": 0}, "ray-train-efa:jobDeadlineSeconds: '0' must be at least 1"),
         ({"trainNumWorkers": 5}, "ray-train-efa:trainNumWorkers: '5' is more than the cluster's 4 trainers"),

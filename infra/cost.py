@@ -1,0 +1,167 @@
+"""PURE: what an eks stack costs an hour while it is up, line by line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from infra.eks_settings import EksSettings
+from infra.prices import GP3_IOPS, GP3_MIBPS, HOURS_A_MONTH, RegionPrices, prices_of
+
+# Of an interface endpoint in each zone: ecr.api and ecr.dkr. The one for S3 is a gateway, which costs nothing.
+_INTERFACES = {"s3": 0, "ecr": 2}
+_DEFAULT_ZONES = 2
+UNCOUNTED = "data transfer, requests, logs, S3 storage and KMS are not counted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """`count` of `what` together cost `hourly_usd`; None where no price is known."""
+
+    what: str
+    count: int
+    hourly_usd: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """`total` is the sum of the lines whose price is known; `lacks` names the others."""
+
+    lines: tuple[Line, ...]
+    as_of: date
+    region: str
+    notes: tuple[str, ...]
+
+    @property
+    def total(self) -> float:
+        return round(sum(line.hourly_usd or 0.0 for line in self.lines), 4)
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        return tuple(f"{line.count} x {line.what}" for line in self.lines if line.hourly_usd is None)
+
+    def outputs(self) -> dict[str, Any]:
+        """As a stack output: plain values only."""
+        return {
+            "totalUsd": self.total,
+            "lacks": list(self.lacks),
+            "pricesOf": self.as_of.isoformat(),
+            "region": self.region,
+            "lines": [
+                {"what": line.what, "count": line.count, "hourlyUsd": line.hourly_usd and round(line.hourly_usd, 4)}
+                for line in self.lines
+            ],
+            "notes": list(self.notes),
+        }
+
+    def text(self) -> str:
+        """For people, several lines."""
+        total = f"{'at least' if self.lacks else 'total'}, USD an hour"
+        what = [f"{line.count} x {line.what}" for line in self.lines]
+        width = max(len(text) for text in [*what, total])
+        rows = [
+            f"  {text:<{width}}  {'no price' if line.hourly_usd is None else f'{line.hourly_usd:.3f}':>8}"
+            for text, line in zip(what, self.lines, strict=True)
+        ]
+        return "\n".join(
+            [
+                f"Estimated cost in {self.region} while the stack is up (list prices of {self.as_of}, on demand):",
+                *rows,
+                f"  {total:<{width}}  {self.total:>8.3f}",
+                *([f"  without {', '.join(self.lacks)}"] if self.lacks else []),
+                *(f"  {note}" for note in self.notes),
+            ]
+        )
+
+
+def estimate(
+    settings: EksSettings, *, reserved: bool, zones: Sequence[str] = (), prices: RegionPrices | None = None
+) -> Estimate:
+    """`reserved` says that a reservation is made here; `zones` are the network's, where they are chosen already.
+
+    `prices` in place of the table's, from a source with a date of its own.
+    """
+    region = settings.aws.region
+    prices = prices_of(region) if prices is None else prices
+    zone_count = len(zones) or len(settings.network.zones) or _DEFAULT_ZONES
+    lines, notes = _gpu_nodes(settings, prices, reserved=reserved)
+    if not settings.cluster.existing:
+        system = settings.system
+        lines += [
+            _instances(system.nodes, system.instance_type, "system nodes", prices),
+            _disks(system.nodes, "system nodes", prices, gib=system.disk_gib),
+            Line(what="EKS control plane", count=1, hourly_usd=prices.control_plane),
+        ]
+        if not settings.network.vpc_id:
+            lines += _network(settings, prices, zone_count)
+    lines += _storage(settings, prices)
+    if settings.storage.kind == "claim":
+        notes.append("the volume claim's price is its storage class's to say")
+    return Estimate(lines=tuple(lines), as_of=prices.as_of, region=region, notes=(*notes, UNCOUNTED))
+
+
+def _gpu_nodes(settings: EksSettings, prices: RegionPrices, *, reserved: bool) -> tuple[list[Line], list[str]]:
+    gpu, market = settings.gpu, settings.capacity.market
+    if not gpu.nodes or gpu.existing_group:
+        return [], [f"the GPU nodes of {gpu.existing_group} are not counted"] if gpu.existing_group else []
+    nodes = _instances(gpu.nodes, gpu.instance.name, "GPU nodes", prices)
+    lines, notes = [nodes], []
+    if market == "spot":
+        what = f"{gpu.instance.name}, GPU nodes (spot)"
+        lines = [Line(what=what, count=gpu.nodes, hourly_usd=None)]
+        notes = ["spot prices move and are not estimated"]
+    elif market == "capacity-block":
+        what = f"{gpu.instance.name}, GPU nodes (capacity block)"
+        lines = [Line(what=what, count=gpu.nodes, hourly_usd=0.0)]
+        notes = ["a capacity block is paid when it is bought"]
+    elif reserved:
+        lines.append(Line(what=f"capacity reservation of {gpu.nodes} x {gpu.instance.name}", count=1, hourly_usd=0.0))
+        price = "the price" if nodes.hourly_usd is None else f"the {nodes.hourly_usd:.3f}"
+        end = settings.capacity.until
+        notes = [f"the reservation bills {price} of its nodes from its creation to {end} or destroy, with them or idle"]
+    elif settings.capacity.mode == "held":
+        notes = [f"reservation {settings.capacity.reservation} bills its nodes' price, with them or idle"]
+    disks = _disks(gpu.nodes, "GPU nodes", prices, gib=gpu.disk_gib, iops=gpu.disk_iops, mibps=gpu.disk_throughput)
+    return [*lines, disks], notes
+
+
+def _network(settings: EksSettings, prices: RegionPrices, zones: int) -> list[Line]:
+    gateways = {"one": 1, "per-zone": zones, "none": 0}[settings.network.nat]
+    interfaces = zones * sum(_INTERFACES[endpoint] for endpoint in settings.network.endpoints)
+    counted = (
+        ("NAT gateway", gateways, prices.nat_gateway),
+        ("public IPv4 address", gateways, prices.public_ipv4),
+        ("interface endpoint in a zone", interfaces, prices.interface_endpoint),
+    )
+    return [
+        Line(what=what, count=count, hourly_usd=None if price is None else count * price)
+        for what, count, price in counted
+        if count
+    ]
+
+
+def _storage(settings: EksSettings, prices: RegionPrices) -> list[Line]:
+    storage = settings.storage
+    if storage.kind != "fsx":
+        return []
+    price = prices.fsx_gib_month.get(storage.fsx_throughput)
+    hourly = None if price is None else storage.fsx_gib * price / HOURS_A_MONTH
+    what = f"FSx for Lustre, {storage.fsx_gib} GiB at {storage.fsx_throughput} MB/s each TiB"
+    return [Line(what=what, count=1, hourly_usd=hourly)]
+
+
+def _instances(count: int, instance_type: str, role: str, prices: RegionPrices) -> Line:
+    price = prices.instances.get(instance_type)
+    hourly = None if price is None else count * price
+    return Line(what=f"{instance_type}, {role}", count=count, hourly_usd=hourly)
+
+
+def _disks(
+    count: int, role: str, prices: RegionPrices, *, gib: int, iops: int = GP3_IOPS, mibps: int = GP3_MIBPS
+) -> Line:
+    what = f"gp3 disk of {gib} GiB, {role}"
+    size, more_iops, more_mibps = prices.gp3_gib_month, prices.gp3_iops_month, prices.gp3_mibps_month
+    if size is None or more_iops is None or more_mibps is None:
+        return Line(what=what, count=count, hourly_usd=None)
+    month = gib * size + max(iops - GP3_IOPS, 0) * more_iops + max(mibps - GP3_MIBPS, 0) * more_mibps
+    return Line(what=what, count=count, hourly_usd=count * month / HOURS_A_MONTH)

@@ -1,0 +1,115 @@
+"""The eks platform as the program takes it: AWS is asked, what could not work is said, and the stack is declared."""
+
+import dataclasses
+from datetime import UTC, datetime
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import eks_checks
+from infra.aws_facts import AwsFacts, read_aws_facts
+from infra.cost import estimate
+from infra.eks_kubeconfig import eks_kubeconfig
+from infra.eks_ray import EksRay, EksRayArgs
+from infra.eks_settings import EksSettings
+from infra.existing_cluster import ExistingCluster
+from infra.existing_network import ExistingNetwork, network_of_cluster, network_of_vpc
+from infra.kubernetes_ray import KubernetesRayArgs
+from infra.platform import Platform
+from infra.preflight import PreflightError, inspected
+from infra.subnets import addresses_for, check_room
+from infra.zones import ZonePlan, check_offered, choose_zones
+from workload.errors import BadInputError
+from workload.kubernetes_access import KubernetesAccess
+
+
+def eks_platform(settings: EksSettings) -> Platform:
+    """Raises PreflightError with every problem found, AwsError where AWS cannot be asked."""
+    provider = aws_provider(settings)
+    facts = read_aws_facts(settings, provider)
+    now = datetime.now(UTC)
+    found = eks_checks.problems(facts, settings)
+    zones: ZonePlan | None = None
+    subnets: ExistingNetwork | None = None
+    try:
+        if facts.subnets:
+            if not settings.gpu.existing_group:
+                check_offered(facts.zones, gpu_zone=settings.gpu.zone, gpu_type=settings.gpu.instance.name)
+            subnets = _existing_network(facts, settings)
+        else:
+            check_room(settings.network.cidr, nodes=settings.gpu.nodes)
+            zones = choose_zones(
+                facts.zones,
+                gpu_zone=settings.gpu.zone,
+                gpu_type=settings.gpu.instance.name,
+                given=settings.network.zones,
+            )
+    except BadInputError as error:
+        found.append(str(error))
+    if found:
+        where = f"account {facts.account}, {settings.aws.region}"
+        raise PreflightError("\n".join([f"AWS ({where}) cannot take the stack:", *(f"  {line}" for line in found)]))
+    for note in eks_checks.notes(settings, now=now):
+        pulumi.log.warn(note)
+    reserved = settings.capacity.reserves(nodes=settings.gpu.nodes, now=now)
+    cost = estimate(settings, reserved=reserved, zones=zones.all if zones else ())
+    pulumi.log.info(cost.text())
+    cluster = EksRay(
+        "ray",
+        EksRayArgs(
+            settings=settings,
+            facts=facts,
+            zones=zones,
+            subnets=subnets,
+            reserve=reserved,
+            targets=settings.capacity.targets(nodes=settings.gpu.nodes, now=now),
+            existing=_inspected(settings, facts.cluster) if facts.cluster else None,
+        ),
+        pulumi.ResourceOptions(providers=[provider]),
+    )
+    return Platform(
+        head=cluster.head,
+        pods=cluster.pods,
+        storage=cluster.storage,
+        hourly_cost_usd=cost.total,
+        outputs={**cluster.outputs, "hourlyCost": cost.outputs(), "kubeconfig": cluster.kubeconfig},
+    )
+
+
+def aws_provider(settings: EksSettings) -> aws.Provider:
+    """Of our own, so that everything carries the stack's tags, whatever makes it."""
+    given = settings.aws
+    return aws.Provider(
+        "aws",
+        region=given.region,
+        profile=given.profile or None,
+        assume_roles=[{"role_arn": arn} for arn in given.assume_roles] or None,
+        allowed_account_ids=list(given.allowed_account_ids) or None,
+        default_tags={"tags": settings.all_tags},
+        skip_credentials_validation=given.skip_credentials_validation or None,
+    )
+
+
+def _existing_network(facts: AwsFacts, settings: EksSettings) -> ExistingNetwork:
+    gpu = settings.gpu
+    zone = gpu.zone or (facts.group.zones[0] if facts.group else "")
+    addresses = 0 if facts.nodes_there or gpu.existing_group else addresses_for(gpu.nodes)
+    if facts.cluster:
+        cluster = facts.cluster
+        return network_of_cluster(cluster.name, cluster.vpc_id, facts.subnets, gpu_zone=zone, addresses=addresses)
+    return network_of_vpc(settings.network.vpc_id, facts.subnets, gpu_zone=zone, addresses=addresses)
+
+
+def _inspected(settings: EksSettings, cluster: ExistingCluster) -> KubernetesRayArgs:
+    """What a cluster that was there before has, asked as the stack itself will."""
+    kubeconfig = eks_kubeconfig(
+        name=cluster.name,
+        endpoint=cluster.endpoint,
+        certificate_authority=cluster.certificate_authority,
+        region=settings.aws.region,
+        profile=settings.aws.profile,
+        assume_roles=settings.aws.assume_roles,
+    )
+    access = KubernetesAccess(kubeconfig=kubeconfig)
+    kubernetes = dataclasses.replace(settings.kubernetes, access=access, cluster_id=cluster.arn)
+    return inspected(kubernetes, nodes_made=not settings.gpu.existing_group)
