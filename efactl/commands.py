@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from efactl.exit_codes import ExitCode
-from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, JOB_TYPE, Stack, plain
+from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, JOB_TYPE, KUBERNETES_PROVIDER_TYPE, Stack, plain
 from workload import job
 from workload.errors import ReportedError
 from workload.head import Head
@@ -69,17 +69,18 @@ def stop(stack: Stack, *, as_json: bool) -> ExitCode:
 def down(stack: Stack, *, as_json: bool) -> ExitCode:
     """`pulumi destroy`, then a look at what is left on this machine, ended by pid where anything is.
 
-    In a Kubernetes cluster a running job is stopped first, so that it ends in order and not with its pods; a cluster
-    that cannot be reached is said at once, and nothing is touched.
+    In a Kubernetes cluster a running job is stopped first, so that it ends in order and not with its pods. A cluster
+    that cannot be reached is said at once, and nothing is touched, unless it is the stack's own and goes with it.
     """
     for line in stack.release_dead_locks():
         _note(line)
     # Not the head's: a stack whose Ray cluster never came up, or is half destroyed, has objects in the cluster too.
     cluster = None if stack.config("platform") == "local" else stack.cluster()
-    answers = cluster is not None and _cluster_answers(stack, cluster)
+    made_here = stack.config("platform") == "eks" and not stack.config("eksExistingCluster")
+    answers = cluster is not None and _cluster_answers(stack, cluster, made_here=made_here)
     if answers and (head := stack.head()):
         _stop_jobs(head)
-    forget = cluster is not None and not answers
+    forget = cluster is not None and not answers and not made_here
     # Nothing can be deleted there, and the provider would fail on each Helm release (pulumi-kubernetes#2675).
     command = ["state", "delete", "--all", "--force", "--yes"] if forget else ["destroy", "--yes", "--skip-preview"]
     status = stack.run(command, aside=as_json)
@@ -97,7 +98,7 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     return ExitCode.OK if status == 0 else ExitCode.FAILED
 
 
-def _cluster_answers(stack: Stack, cluster: KubernetesAccess) -> bool:
+def _cluster_answers(stack: Stack, cluster: KubernetesAccess, *, made_here: bool) -> bool:
     """Whether the cluster answers; raises ReportedError where it does not and is not to be forgotten."""
     api = KubernetesApi(cluster)
     try:
@@ -107,6 +108,16 @@ def _cluster_answers(stack: Stack, cluster: KubernetesAccess) -> bool:
             return True
         if error.status:
             raise
+        if made_here:
+            _note(f"{error}: no job could be stopped first; what the cluster holds goes with it")
+            return False
+        if stack.config("platform") == "eks":
+            provider = stack.resource(KUBERNETES_PROVIDER_TYPE) or {}
+            raise ReportedError(
+                f"{error}. Nothing was destroyed: run again once the cluster answers. If it is gone for good, "
+                f"`pulumi state delete '{provider.get('urn')}' --target-dependents -s {stack.name}` forgets what it "
+                "held; then run this again for what is left in AWS"
+            ) from None
         if os.environ.get(FORGET) != "true":
             raise ReportedError(
                 f"{error}. Nothing was destroyed: run again once the cluster answers. If it is gone for good, "

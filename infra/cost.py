@@ -7,9 +7,8 @@ from typing import Any
 
 from infra.eks_settings import EksSettings
 from infra.prices import GP3_IOPS, GP3_MIBPS, HOURS_A_MONTH, RegionPrices, prices_of
+from infra.vpc_endpoints import plan_endpoints
 
-# Of an interface endpoint in each zone: ecr.api and ecr.dkr. The one for S3 is a gateway, which costs nothing.
-_INTERFACES = {"s3": 0, "ecr": 2}
 _DEFAULT_ZONES = 2
 UNCOUNTED = "data transfer, requests, logs, S3 storage and KMS are not counted"
 
@@ -126,8 +125,10 @@ def _gpu_nodes(settings: EksSettings, prices: RegionPrices, *, reserved: bool) -
 
 
 def _network(settings: EksSettings, prices: RegionPrices, zones: int) -> list[Line]:
-    gateways = {"one": 1, "per-zone": zones, "none": 0}[settings.network.nat]
-    interfaces = zones * sum(_INTERFACES[endpoint] for endpoint in settings.network.endpoints)
+    nat = settings.network.nat
+    spread = zones if nat == "per-zone" else 1
+    gateways = 0 if nat == "none" else spread
+    interfaces = spread * len(plan_endpoints(nat=nat, asked=settings.network.endpoints).interface)
     counted = (
         ("NAT gateway", gateways, prices.nat_gateway),
         ("public IPv4 address", gateways, prices.public_ipv4),

@@ -56,7 +56,7 @@ def _account_problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
             )
     if not facts.cli:
         lines.append(
-            "there is no `aws` on PATH, with which the cluster's API is authenticated to: install the AWS CLI, version 2"
+            "there is no `aws` on PATH, which signs in to the cluster's API: install the AWS CLI, version 2"
         )
     return lines
 

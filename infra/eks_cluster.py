@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import pulumi_aws as aws
@@ -40,7 +40,9 @@ class EksClusterArgs:
 
 
 class EksCluster(pulumi.ComponentResource):
-    """`security_group` is the one EKS makes and gives to the control plane and managed nodes; `kubeconfig` a secret."""
+    """`goes_with` is, for the options of what lies in the cluster, the resource that takes it along when it is deleted.
+
+    `security_group` is the one EKS makes and gives to the control plane and managed nodes; `kubeconfig` a secret."""
 
     name: pulumi.Output[str]
     arn: pulumi.Output[str]
@@ -48,6 +50,7 @@ class EksCluster(pulumi.ComponentResource):
     security_group: pulumi.Output[str]
     kubeconfig: pulumi.Output[str]
     resource: eks.Cluster
+    goes_with: pulumi.Resource
 
     def __init__(self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ray-train-efa:infra:EksCluster", name, None, opts)
@@ -93,6 +96,9 @@ class EksCluster(pulumi.ComponentResource):
         )
         made: Any = self.resource.eks_cluster
         self.name, self.arn, self.endpoint = made.name, made.arn, made.endpoint
+        # The component itself is never replaced; of the resource in it only an output is at hand, and its URN is all that
+        # these options take.
+        self.goes_with = cast(pulumi.Resource, made)
         self.security_group = made.vpc_config.cluster_security_group_id
         self.kubeconfig = pulumi.Output.secret(
             pulumi.Output.all(

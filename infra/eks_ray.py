@@ -55,6 +55,7 @@ class _Cluster:
     version: str
     security_group: pulumi.Input[str]
     kubeconfig: pulumi.Input[str]
+    goes_with: pulumi.Resource | None = None
 
 
 class EksRay(pulumi.ComponentResource):
@@ -120,9 +121,11 @@ class EksRay(pulumi.ComponentResource):
                 node_security_groups=[cluster.security_group],
                 system_nodes=system,
                 billed_after=billed_after,
+                goes_with=cluster.goes_with,
             ),
             pulumi.ResourceOptions(parent=self, providers=[provider]),
         )
+        makes_claim = settings.storage.kind == "claim" and not settings.kubernetes.storage.claim
         ray = KubernetesRay(
             f"{name}-kubernetes",
             dataclasses.replace(
@@ -137,7 +140,9 @@ class EksRay(pulumi.ComponentResource):
                 service_account=SERVICE_ACCOUNT,
                 claim_volume=storage.volume,
             ),
-            own,
+            # All that is in it inherits this: nothing is deleted one by one when the cluster goes, or is gone already. A
+            # claim made here has a volume outside the cluster, which its own deletion takes along.
+            pulumi.ResourceOptions(parent=self, deleted_with=None if makes_claim else cluster.goes_with),
         )
         self.head, self.pods = ray.head, ray.pods
         in_claim = settings.kubernetes.storage.in_claim
@@ -229,6 +234,7 @@ class EksRay(pulumi.ComponentResource):
             version=settings.cluster.version,
             security_group=made.security_group,
             kubeconfig=made.kubeconfig,
+            goes_with=made.goes_with,
         )
 
     def _system(

@@ -397,7 +397,9 @@ def _check_together(read: ConfigReader, settings: EksSettings) -> None:
         read.problem("capacity", capacity.mode, f"is not for gpuExistingGroup {gpu.existing_group}: set capacity: none")
     storage, ray_storage = settings.storage, settings.kubernetes.storage
     if storage.kind == "claim" and not (ray_storage.claim or ray_storage.storage_class):
-        what = "needs storageClass or storageClaim of a file system that many nodes write (EFS): a volume of EBS is one's"
+        what = (
+            "needs storageClass or storageClaim of a file system that many nodes write (EFS): a volume of EBS is one's"
+        )
         read.problem("eksStorage", storage.kind, what)
     if storage.kind == "fsx" and storage.keep and not (network.vpc_id or cluster.existing):
         what = "would keep the file system's interfaces in a VPC that goes: name a vpcId, or set it to false"

@@ -16,7 +16,8 @@ from infra.storage_bucket import StorageBucket, StorageBucketArgs
 class EksStorageArgs:
     """`kind` is bucket, fsx or claim. `path` is a folder, or for a bucket that is there its s3:// URI.
 
-    `service_account` in `namespace` is who Ray's pods run as. The `fsx_...`, network and node values are for fsx.
+    `service_account` in `namespace` is who Ray's pods run as. The `fsx_...`, network and node values are for fsx,
+    and so is `goes_with`: what takes the objects in the cluster along when it is deleted.
     """
 
     name: str
@@ -36,6 +37,7 @@ class EksStorageArgs:
     node_security_groups: Sequence[pulumi.Input[str]]
     system_nodes: Sequence[pulumi.Resource]
     billed_after: Sequence[pulumi.Resource] = ()
+    goes_with: pulumi.Resource | None = None
 
 
 class EksStorage(pulumi.ComponentResource):
@@ -102,6 +104,7 @@ class EksStorage(pulumi.ComponentResource):
             node_security_groups=args.node_security_groups,
             system_nodes=args.system_nodes,
             billed_after=args.billed_after,
+            goes_with=args.goes_with,
         )
         made = LustreVolume(f"{name}-lustre", lustre, pulumi.ResourceOptions(parent=self))
         self.volume, self.ready = made.volume, made.ready

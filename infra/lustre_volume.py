@@ -43,6 +43,7 @@ class LustreVolumeArgs:
     node_security_groups: Sequence[pulumi.Input[str]]
     system_nodes: Sequence[pulumi.Resource]
     billed_after: Sequence[pulumi.Resource]
+    goes_with: pulumi.Resource | None = None
 
     @property
     def volume(self) -> str:
@@ -51,7 +52,10 @@ class LustreVolumeArgs:
 
 
 class LustreVolume(pulumi.ComponentResource):
-    """`volume` is the PersistentVolume's name; `ready` is what a pod that mounts the volume needs. The Kubernetes provider comes with the options."""
+    """`volume` is the PersistentVolume's name; `ready` is what a pod that mounts it needs.
+
+    The Kubernetes provider comes with the options.
+    """
 
     ready: Sequence[pulumi.Resource]
     volume: pulumi.Output[str]
@@ -63,7 +67,7 @@ class LustreVolume(pulumi.ComponentResource):
             f"{name}-volume",
             metadata={"name": args.volume, "labels": {STACK_LABEL: pulumi.get_stack()}},
             spec=_volume_spec(args, files),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=args.goes_with),
         )
         role = PodRole(
             f"{name}-csi",

@@ -1,8 +1,8 @@
 """PURE: what AWS asks for an hour of things, on demand, in USD, without tax and data transfer: a dated table.
 
 Instances, gp3 and IPv4 addresses come from public copies of the Price List API's answers of that day (for us-east-2 a
-part of them, and those are us-east-1's); the rest are AWS's long-standing list prices. The API itself was not asked. AWS
-has changed such prices by a third within a year: read the date.
+part of them, and those are us-east-1's); the rest are AWS's long-standing list prices. The API itself was not asked.
+AWS has changed such prices by a third within a year: read the date.
 """
 
 from collections.abc import Mapping

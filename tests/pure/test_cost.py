@@ -20,6 +20,7 @@ from infra.eks_settings import (
     SystemNodesSettings,
 )
 from infra.prices import prices_of, regions
+from infra.vpc_endpoints import plan_endpoints
 
 # Pulumi.yaml's defaults; only their shapes matter here.
 DEFAULT = EksSettings(
@@ -38,7 +39,12 @@ DEFAULT = EksSettings(
     ),
     network=NetworkSettings(cidr="10.20.0.0/16", zones=(), nat="one", endpoints=("s3",), vpc_id="", private_subnets=()),
     cluster=ClusterSettings(
-        existing="", version="1.34", endpoint_cidrs=("203.0.113.7/32",), admins=(), logs=("api",), secrets_key="",
+        existing="",
+        version="1.34",
+        endpoint_cidrs=("203.0.113.7/32",),
+        admins=(),
+        logs=("api",),
+        secrets_key="",
         ebs_csi=False,
     ),
     system=SystemNodesSettings(instance_type="m7i.xlarge", nodes=1, disk_gib=150),
@@ -113,12 +119,19 @@ def test_nat_gateways_and_their_addresses_are_counted_by_zone(nat: str, zones: t
     assert line(found, "public IPv4").count == gateways
 
 
-def test_private_ecr_is_two_interface_endpoints_in_each_zone_and_s3_none() -> None:
-    found = estimate(
-        changed("network", nat="none", endpoints=("s3", "ecr")), reserved=False, zones=("us-west-2b", "us-west-2a")
-    )
-    assert line(found, "interface endpoint").count == 4
-    assert line(found, "interface endpoint").hourly_usd == pytest.approx(0.04)
+def test_private_ecr_is_two_interface_endpoints_in_each_zone_with_a_gateway_and_s3_none() -> None:
+    zones = ("us-west-2b", "us-west-2a")
+    one = estimate(changed("network", endpoints=("s3", "ecr")), reserved=False, zones=zones)
+    assert line(one, "interface endpoint").count == 2
+    each = estimate(changed("network", nat="per-zone", endpoints=("ecr",)), reserved=False, zones=zones)
+    assert line(each, "interface endpoint").count == 4
+    assert line(each, "interface endpoint").hourly_usd == pytest.approx(0.04)
+    assert not any("interface endpoint" in one.what for one in estimate(DEFAULT, reserved=False).lines)
+
+
+def test_without_a_gateway_there_are_the_endpoints_that_stand_in_for_it() -> None:
+    found = estimate(changed("network", nat="none", endpoints=("s3", "ecr")), reserved=False)
+    assert line(found, "interface endpoint").count == len(plan_endpoints(nat="none", asked=("ecr",)).interface) > 2
     assert not any("NAT" in one.what or "IPv4" in one.what for one in found.lines)
 
 

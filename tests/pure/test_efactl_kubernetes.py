@@ -47,16 +47,17 @@ def head_in_state(**changes: Any) -> dict[str, Any]:
 class StackWith(Stack):
     """A stack whose state and settings are given; what it would have pulumi do is in `ran`."""
 
-    def __init__(self, resources: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, resources: Sequence[Mapping[str, Any]], **settings: str) -> None:
         super().__init__("local")
         self._resources = resources
+        self._settings = {"platform": "kubernetes", **settings}
         self.ran: list[Sequence[str]] = []
 
     def resources(self) -> list[Mapping[str, Any]]:
         return list(self._resources)
 
     def config(self, key: str) -> Any:
-        return "kubernetes" if key == "platform" else super().config(key)
+        return self._settings[key] if key in self._settings else super().config(key)
 
     def release_dead_locks(self) -> list[str]:
         return []
@@ -107,14 +108,38 @@ def test_a_job_of_a_local_cluster_that_is_gone_leaves_no_head() -> None:
     assert StackWith([{"type": LOCAL_CLUSTER_TYPE}]).head() is None
 
 
-def unreachable(tmp_path: Path) -> StackWith:
+def unreachable(tmp_path: Path, **settings: str) -> StackWith:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     api = FakeApiServer()
     kubeconfig = api.kubeconfig(tmp_path / "kubeconfig")
     api.close()
     kubeconfig.write_text(kubeconfig.read_text().replace(str(api.port), str(port)))
-    return StackWith([{"type": KUBERNETES_PROVIDER_TYPE, "inputs": {"kubeconfig": secret(str(kubeconfig))}}])
+    provider = {
+        "type": KUBERNETES_PROVIDER_TYPE,
+        "urn": "urn:provider",
+        "inputs": {"kubeconfig": secret(str(kubeconfig))},
+    }
+    return StackWith([provider], **settings)
+
+
+def test_a_cluster_of_the_stacks_own_goes_with_what_it_holds_also_where_it_does_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = unreachable(tmp_path, platform="eks")
+    assert commands.down(stack, as_json=False) == ExitCode.OK
+    assert stack.ran == [["destroy", "--yes", "--skip-preview"]], "never `state delete`: AWS would go on billing"
+    assert "what the cluster holds goes with it" in capsys.readouterr().err
+
+
+def test_an_existing_eks_cluster_that_does_not_answer_is_never_forgotten_with_what_bills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(commands.FORGET, "true")
+    stack = unreachable(tmp_path, platform="eks", eksExistingCluster="shared")
+    with pytest.raises(ReportedError, match=r"pulumi state delete 'urn:provider' --target-dependents"):
+        commands.down(stack, as_json=False)
+    assert stack.ran == []
 
 
 def test_down_says_at_once_that_the_cluster_is_gone_and_touches_nothing(tmp_path: Path) -> None:
@@ -141,7 +166,7 @@ def test_down_stops_a_running_job_before_it_destroys_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(commands, "_cluster_answers", lambda *_: True)
+    monkeypatch.setattr(commands, "_cluster_answers", lambda *_, **_: True)
     monkeypatch.setattr(job, "unfinished", lambda head: [head.cluster_name])
     monkeypatch.setattr(job, "stop", lambda head, say: order.append(f"stop in {head.namespace}"))
     stack = StackWith([PROVIDER, {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
@@ -161,7 +186,7 @@ def test_down_destroys_although_no_head_answers_any_more(
     def silent(_head: Head) -> list[str]:
         raise ReportedError("no Ray head answers at http://127.0.0.1:1: no head pod")
 
-    monkeypatch.setattr(commands, "_cluster_answers", lambda *_: True)
+    monkeypatch.setattr(commands, "_cluster_answers", lambda *_, **_: True)
     monkeypatch.setattr(job, "unfinished", silent)
     stack = StackWith([PROVIDER, {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
     assert commands.down(stack, as_json=True) == ExitCode.OK
