@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any
 
 from infra.eks_settings import EksSettings
+from infra.launch_template import SYSTEM_THROUGHPUT
 from infra.prices import GP3_IOPS, GP3_MIBPS, HOURS_A_MONTH, RegionPrices, prices_of
 from infra.vpc_endpoints import plan_endpoints
 
@@ -88,7 +89,7 @@ def estimate(
         system = settings.system
         lines += [
             _instances(system.nodes, system.instance_type, "system nodes", prices),
-            _disks(system.nodes, "system nodes", prices, gib=system.disk_gib),
+            _disks(system.nodes, "system nodes", prices, gib=system.disk_gib, mibps=SYSTEM_THROUGHPUT),
             Line(what="EKS control plane", count=1, hourly_usd=prices.control_plane),
         ]
         if not settings.network.vpc_id:

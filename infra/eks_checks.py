@@ -55,9 +55,7 @@ def _account_problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
                 "entry: leave it out"
             )
     if not facts.cli:
-        lines.append(
-            "there is no `aws` on PATH, which signs in to the cluster's API: install the AWS CLI, version 2"
-        )
+        lines.append("there is no `aws` on PATH, which signs in to the cluster's API: install the AWS CLI, version 2")
     return lines
 
 

@@ -140,8 +140,8 @@ class EksRay(pulumi.ComponentResource):
                 service_account=SERVICE_ACCOUNT,
                 claim_volume=storage.volume,
             ),
-            # All that is in it inherits this: nothing is deleted one by one when the cluster goes, or is gone already. A
-            # claim made here has a volume outside the cluster, which its own deletion takes along.
+            # All that is in it inherits this: nothing is deleted one by one when the cluster goes, or is gone already.
+            # A claim made here has a volume outside the cluster, which its own deletion takes along.
             pulumi.ResourceOptions(parent=self, deleted_with=None if makes_claim else cluster.goes_with),
         )
         self.head, self.pods = ray.head, ray.pods

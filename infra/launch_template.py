@@ -15,6 +15,8 @@ from workload.errors import BadInputError
 ON_DEMAND, SPOT, CAPACITY_BLOCK = "on-demand", "spot", "capacity-block"
 # As EKS calls them.
 CAPACITY_TYPES = {ON_DEMAND: "ON_DEMAND", SPOT: "SPOT", CAPACITY_BLOCK: "CAPACITY_BLOCK"}
+# Of a system node's disk: the Ray head runs there, of the same large image as the workers.
+SYSTEM_THROUGHPUT, SYSTEM_IOPS = 500, 3000
 
 Template = dict[str, Any]
 

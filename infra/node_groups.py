@@ -14,11 +14,18 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.instances import InstanceType
-from infra.launch_template import CAPACITY_TYPES, Disk, gpu_template, instance_types, node_template, scaling
+from infra.launch_template import (
+    CAPACITY_TYPES,
+    SYSTEM_IOPS,
+    SYSTEM_THROUGHPUT,
+    Disk,
+    gpu_template,
+    instance_types,
+    node_template,
+    scaling,
+)
 from infra.ray_cluster_spec import GPU, GPU_NODE_LABEL
 
-# The Ray head runs here, of the same large image as the workers.
-_SYSTEM_THROUGHPUT, _SYSTEM_IOPS = 500, 3000
 # EKS itself gives up on nodes that don't come after 15 to 30 minutes.
 _CREATE = "30m"
 
@@ -92,7 +99,7 @@ class SystemNodes(pulumi.ComponentResource):
             f"{name}-template",
             **node_template(
                 security_groups=[args.cluster_security_group],
-                disk=Disk(gib=args.disk_gib, throughput=_SYSTEM_THROUGHPUT, iops=_SYSTEM_IOPS),
+                disk=Disk(gib=args.disk_gib, throughput=SYSTEM_THROUGHPUT, iops=SYSTEM_IOPS),
                 tags={**args.tags, "Name": name},
             ),
             opts=pulumi.ResourceOptions(parent=self),

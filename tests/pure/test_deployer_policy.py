@@ -131,6 +131,7 @@ def test_each_action_of_the_table_is_a_call_of_that_service(action: str) -> None
 def test_an_operation_needs_the_reads_that_follow_it() -> None:
     assert actions.needed("aws:eks/cluster:Cluster", "create")[0] == "eks:CreateCluster"
     assert "eks:DescribeCluster" in actions.needed("aws:eks/cluster:Cluster", "delete")
+    assert actions.needed("aws:ec2/getSubnet:getSubnet", "invoke") == ("ec2:DescribeSubnets",)
     with pytest.raises(KeyError):
         actions.needed("aws:rds/instance:Instance", "create")
 

@@ -166,7 +166,7 @@ def test_down_stops_a_running_job_before_it_destroys_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(commands, "_cluster_answers", lambda *_, **_: True)
+    monkeypatch.setattr(commands, "_cluster_answers", lambda *_, **__: True)
     monkeypatch.setattr(job, "unfinished", lambda head: [head.cluster_name])
     monkeypatch.setattr(job, "stop", lambda head, say: order.append(f"stop in {head.namespace}"))
     stack = StackWith([PROVIDER, {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
@@ -186,7 +186,7 @@ def test_down_destroys_although_no_head_answers_any_more(
     def silent(_head: Head) -> list[str]:
         raise ReportedError("no Ray head answers at http://127.0.0.1:1: no head pod")
 
-    monkeypatch.setattr(commands, "_cluster_answers", lambda *_, **_: True)
+    monkeypatch.setattr(commands, "_cluster_answers", lambda *_, **__: True)
     monkeypatch.setattr(job, "unfinished", silent)
     stack = StackWith([PROVIDER, {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
     assert commands.down(stack, as_json=True) == ExitCode.OK

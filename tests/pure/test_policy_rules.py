@@ -1,13 +1,16 @@
 """Each rule of the policy pack with what breaks it, and a stack that none has anything against."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from policy.rules import RESOURCE_RULES, STACK_RULES
 from policy.rules.resources import HELM_RELEASE, LAUNCH_TEMPLATE, UNKNOWN, Resource, ResourceRule, StackRule
-from tests.support.policy_stack import BREAKS, Break, as_seen, broken, one_break_a_rule
+from tests.support.policy_breaks import BREAKS, Break, broken, one_break_a_rule
+from tests.support.policy_stack import as_seen
 
 RULES: tuple[ResourceRule | StackRule, ...] = (*RESOURCE_RULES, *STACK_RULES)
 REMEDIES = ("set", "add", "list", "put", "make", "leave", "name", "let", "reach", "give", "covers")
@@ -54,6 +57,16 @@ def test_every_message_says_what_to_do(case: Break) -> None:
 def test_every_rule_has_a_name_of_its_own_and_a_sentence() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert all(rule.description.endswith(".") for rule in RULES)
+
+
+def test_the_readme_lists_every_rule() -> None:
+    table = (Path(__file__).parents[2] / "policy/README.md").read_text()
+    listed = {
+        name
+        for row in re.findall(r"^\| ([a-z0-9-]{5}.*?) \|", table, re.MULTILINE)
+        for name in re.split(r"[, *]+", row)
+    }
+    assert {rule.name for rule in RULES} <= listed
 
 
 @pytest.mark.parametrize(

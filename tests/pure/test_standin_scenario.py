@@ -7,8 +7,7 @@ import pytest
 
 from tests.support.standin_account import StandinAccount
 from tools.standin import invokes, scenario, tokens
-from tools.standin.cloud import PartialError
-from tools.standin.errors import AwsError
+from tools.standin.errors import AwsError, PartialError
 from workload.errors import BadInputError
 
 

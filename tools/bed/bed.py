@@ -105,7 +105,7 @@ class Bed:
         self.api.create(
             manifest(
                 node,
-                agent_port=self._agent_port(),
+                agent_port=self.agent_port,
                 devices_published=self._devices == "published",
                 kubelet_version=programs.kubernetes_version(),
             )
@@ -132,7 +132,8 @@ class Bed:
 
         self.wait_until(f"nodes {', '.join(names)} are Ready", LIMIT_S, ready)
 
-    def _agent_port(self) -> int:
+    @property
+    def agent_port(self) -> int:
         """The agent's kubelet endpoint; 0 while it does not listen yet."""
         try:
             return int((self.directory / "agent" / AGENT_PORT_FILE).read_text() or "0")
@@ -243,7 +244,7 @@ class Bed:
         self._daemons.start("podagent", plane.agent(self.images.path), on_owner_death="TERM")
         self._daemons.start("kube-controller-manager", plane.controller_manager())
         self._daemons.start("kube-scheduler", plane.scheduler())
-        self.wait_until("the pod agent listens", LIMIT_S, lambda: self._agent_port() > 0)
+        self.wait_until("the pod agent listens", LIMIT_S, lambda: self.agent_port > 0)
         self._daemons.start("kwok", plane.kwok())
         steps: list[Callable[[], None]] = [
             lambda: self._wait_for_nodes([self._register(node) for node in nodes]),

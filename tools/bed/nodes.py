@@ -34,7 +34,10 @@ SHAPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """One node. `labels` and `taints` are added to those of its kind; a label set to "" is left out."""
+    """One node. `labels` and `taints` are added to those of its kind; a label set to "" is left out.
+
+    `given_shape` is for an instance type that is not in SHAPES.
+    """
 
     name: str
     instance_type: str
@@ -42,10 +45,12 @@ class NodeSpec:
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[dict[str, str], ...] | None = None
     devices: dict[str, int] | None = None
+    provider_id: str = ""
+    given_shape: Shape | None = None
 
     @property
     def shape(self) -> Shape:
-        return SHAPES[self.instance_type]
+        return self.given_shape or SHAPES[self.instance_type]
 
 
 def system_node(name: str = "system-1") -> NodeSpec:
@@ -91,7 +96,7 @@ def manifest(node: NodeSpec, *, agent_port: int, devices_published: bool, kubele
             "annotations": {DEVICES_ANNOTATION: json.dumps(devices)},
         },
         "spec": {
-            "providerID": f"bed:///{node.zone}/{node.name}",
+            "providerID": node.provider_id or f"bed:///{node.zone}/{node.name}",
             "taints": list(taints if node.taints is None else node.taints),
         },
         "status": {

@@ -1,0 +1,53 @@
+"""The modelled time of a stand-in account."""
+
+import threading
+import time
+
+from tools.standin.account import Account
+
+
+class CancelledError(Exception):
+    """The engine asked to stop while something was being waited for."""
+
+
+class Clock:
+    """Modelled seconds since the account's first use.
+
+    With a scale of 0 nothing waits: each operation moves the clock ahead by what it would have taken, one by one.
+    `spent` is what was waited for through this object: an operation has one of its own.
+    """
+
+    def __init__(self, account: Account, scale: float, cancelled: threading.Event) -> None:
+        self._account, self._scale, self._cancelled = account, scale, cancelled
+        self.spent = 0.0
+
+    def now(self) -> float:
+        with self._account.open() as records:
+            if not self._scale:
+                return records.number("clock")
+            return (time.time() - records.number("born")) / self._scale
+
+    @property
+    def stands(self) -> bool:
+        """Whether modelled time passes only by what is done."""
+        return not self._scale
+
+    def pass_until(self, moment: float, look: float) -> None:
+        """Towards a modelled moment: at once where the clock stands, else a real `look` at a time.
+
+        With nothing to wait for but other operations, the `look` is all that passes.
+        """
+        ahead = moment - self.now()
+        if self.stands and ahead > 0:
+            self.wait(ahead)
+        elif self._cancelled.wait(look):
+            raise CancelledError
+
+    def wait(self, seconds: float) -> None:
+        """Raises CancelledError where the engine does not want to wait longer."""
+        self.spent += seconds
+        if not self._scale:
+            with self._account.open() as records:
+                records.add("clock", seconds)
+        elif self._cancelled.wait(seconds * self._scale):
+            raise CancelledError

@@ -1,0 +1,251 @@
+"""What the provider does with AWS: create, update, delete and read, against an account in a folder."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tools.standin import calls, durations, faults, planning, references, scenario, schema, tokens
+from tools.standin.account import Account, Entry, Records
+from tools.standin.catalogue import KINDS
+from tools.standin.clock import CancelledError, Clock
+from tools.standin.errors import AwsError, PartialError
+from tools.standin.kinds import Call, Kind
+from workload.errors import ReportedError
+
+_ROLLS = ("launchTemplate.version", "version", "releaseVersion")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """The provider's."""
+
+    region: str = ""
+    default_tags: Mapping[str, str] = field(default_factory=dict)
+
+
+class Cloud:
+    """One provider on an account. `folder` holds scenario.json, the account, calls.jsonl."""
+
+    def __init__(self, folder: Path, configuration: Configuration, cancelled: threading.Event) -> None:
+        self.folder, self.configuration = folder, configuration
+        self.account = Account(folder)
+        self._cancelled = cancelled
+
+    @property
+    def scenario(self) -> scenario.Scenario:
+        # Read anew each time: what goes wrong may change while the provider runs.
+        return scenario.read(self.folder)
+
+    def clock(self) -> Clock:
+        return Clock(self.account, self.scenario.scale, self._cancelled)
+
+    def create(self, token: str, urn: str, inputs: Mapping[str, Any]) -> Entry:
+        """Raises AwsError, or PartialError where something was made that is not right."""
+        kind = KINDS[token]
+        with self._operation(token, "create", urn) as (done, clock):
+            refused = self._meets(clock, token, "create", urn)
+            inputs = self._named(kind, inputs)
+            faults.lagging(kind, inputs, self.scenario, self.account, clock, urn)
+            now = clock.now()
+            with self.account.open() as records:
+                call = self._call(records, now, token, urn, inputs)
+                references.refuse_dangling(kind, call)
+                refused = refused or _refusal(kind, call)
+                call.id = kind.new_id(call)
+                if kind.exists and records.get(token, call.id):
+                    raise AwsError(kind.exists, f"{tokens.kind_of(token)} '{call.id}' already exists")
+                entry = self._made(kind, call)
+                entry = _with_status(entry, refused.partial) if refused else entry
+                records.put(entry)
+            done["id"] = entry.id
+            if refused:
+                clock.wait(refused.slow)
+                raise PartialError(entry, refused.code, refused.message)
+            gateway = not entry.outputs.get("networkInterfaceIds")
+            _pass(clock, entry, durations.seconds(token, "create", gateway=gateway))
+            return self._settled(kind, clock, urn, entry)
+
+    def update(self, token: str, urn: str, id: str, inputs: Mapping[str, Any]) -> Entry:
+        """Raises AwsError; then the thing is as it was."""
+        kind = KINDS[token]
+        with self._operation(token, "update", urn, id) as (_, clock):
+            self._meets(clock, token, "update", urn)
+            inputs = self._named(kind, inputs)
+            faults.lagging(kind, inputs, self.scenario, self.account, clock, urn)
+            now = clock.now()
+            with self.account.open() as records:
+                old = records.get(token, id)
+                if old is None:
+                    raise AwsError("ResourceNotFoundException", f"{tokens.kind_of(token)} '{id}' does not exist")
+                call = self._call(records, now, token, urn, inputs, old)
+                references.refuse_dangling(kind, call)
+                refused = _refusal(kind, call)
+                if not refused:
+                    entry = self._changed(kind, call)
+                    records.put(entry)
+            if refused:
+                clock.wait(refused.slow)
+                raise AwsError(refused.code, refused.message)
+            try:
+                _pass(clock, entry, durations.seconds(token, "update", resize=not call.changed(*_ROLLS)))
+                return self._settled(kind, clock, urn, entry)
+            except PartialError as failed:
+                with self.account.open() as records:
+                    records.put(old)
+                raise AwsError(failed.code, failed.message) from None
+
+    def delete(self, token: str, urn: str, id: str) -> None:
+        """What is not there is deleted."""
+        kind = KINDS[token]
+
+        def keep(records: Records, entry: Entry) -> None:
+            kind.keep(self._call(records, 0, token, urn, entry.inputs, entry))
+
+        with self._operation(token, "delete", urn, id) as (_, clock):
+            self._meets(clock, token, "delete", urn)
+            if not references.wait_until_unused(self.account, clock, kind, id, keep):
+                return
+            clock.wait(durations.seconds(token, "delete"))
+            now = clock.now()
+            with self.account.open() as records:
+                old = records.get(token, id)
+                if old is None:
+                    return
+                records.remove(token, id)
+                kind.deleted(self._call(records, now, token, urn, old.inputs, old))
+            kind.parted(self.folder, old)
+
+    def read(self, token: str, urn: str, id: str) -> Entry | None:
+        with self._operation(token, "read", urn, id) as (_, clock):
+            self._meets(clock, token, "read", urn)
+            with self.account.open() as records:
+                return records.get(token, id)
+
+    @contextmanager
+    def _operation(self, token: str, operation: str, urn: str, id: str = "") -> Iterator[tuple[dict[str, str], Clock]]:
+        """Writes the call down, however it ends."""
+        clock = self.clock()
+        start, done, error = clock.now(), {"id": id}, ""
+        try:
+            yield done, clock
+        except (AwsError, PartialError) as refusal:
+            error = refusal.code
+            raise
+        except CancelledError:
+            error = "Cancelled"
+            raise
+        finally:
+            times = {"at": round(start, 3), "seconds": round(clock.spent, 3)}
+            calls.write(self.folder, type=token, operation=operation, urn=urn, **done, **times, error=error)
+
+    def _meets(self, clock: Clock, token: str, operation: str, urn: str) -> AwsError | None:
+        """Raises what the scenario has for this call; returns it where the thing is made all the same."""
+        try:
+            faults.before(self.account, self.scenario, clock, token=token, operation=operation, urn=urn)
+        except AwsError as refused:
+            if refused.partial and operation == "create":
+                return refused
+            raise
+        return None
+
+    def _named(self, kind: Kind, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """A name from its beginning, as the provider completes it when it creates."""
+        prefix = planning.prefix_of(kind)
+        if not kind.named or kind.named in inputs or prefix not in inputs:
+            return planning.plain(inputs)
+        with self.account.open() as records:
+            return {**planning.plain(inputs), kind.named: f"{inputs[prefix]}{int(records.add('names')):026d}"}
+
+    def _call(
+        self,
+        records: Records,
+        now: float,
+        token: str,
+        urn: str,
+        inputs: Mapping[str, Any],
+        old: Entry | None = None,
+    ) -> Call:
+        return Call(
+            token=token,
+            urn=urn,
+            inputs=inputs,
+            region=inputs.get("region") or (old.region if old else self.configuration.region),
+            records=records,
+            scenario=self.scenario,
+            folder=self.folder,
+            now=now,
+            id=old.id if old else "",
+            old=old,
+            hidden=dict(old.hidden) if old else {},
+        )
+
+    def said(self, token: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs that come from the provider's own settings: the region, and all tags."""
+        shape = schema.resource(token)
+        assert shape is not None, "checked before"
+        region = {"region": inputs.get("region") or self.configuration.region}
+        there = region if "region" in shape.outputs and KINDS[token].regional else {}
+        return {**there, **planning.tags_all(shape, inputs, self.configuration.default_tags)}
+
+    def _made(self, kind: Kind, call: Call) -> Entry:
+        outputs = {**kind.defaults, **call.inputs, **kind.outputs(call), **self.said(call.token, call.inputs)}
+        return Entry(
+            token=call.token,
+            id=call.id,
+            region=call.region,
+            inputs=dict(call.inputs),
+            outputs=outputs,
+            hidden=call.hidden,
+        )
+
+    def _changed(self, kind: Kind, call: Call) -> Entry:
+        assert call.old is not None, "an update has something to update"
+        kept = planning.kept(kind, call.old.outputs, call.old.inputs, call.inputs)
+        outputs = {**kept, **call.inputs, **kind.updated(call), **self.said(call.token, call.inputs)}
+        return replace(call.old, inputs=dict(call.inputs), outputs=outputs, hidden=call.hidden)
+
+    def _settled(self, kind: Kind, clock: Clock, urn: str, entry: Entry) -> Entry:
+        """The entry as it is when its time has passed."""
+        now = clock.now()
+        try:
+            with self.account.open() as records:
+                kind.settle(self._call(records, now, entry.token, urn, entry.inputs, entry))
+        except AwsError as failed:
+            entry = _with_status(entry, failed.partial)
+            with self.account.open() as records:
+                records.put(entry)
+            clock.wait(failed.slow)
+            raise PartialError(entry, failed.code, failed.message) from None
+        try:
+            kind.joined(self.folder, entry)
+        except ReportedError as failed:
+            raise PartialError(entry, "NodeCreationFailure", str(failed)) from None
+        return entry
+
+
+def _refusal(kind: Kind, call: Call) -> AwsError | None:
+    """Raises a refusal at once; returns one that shows only later, of a thing that is there by then."""
+    try:
+        kind.refuse(call)
+    except AwsError as error:
+        if error.partial:
+            return error
+        raise
+    return None
+
+
+def _with_status(entry: Entry, status: str) -> Entry:
+    """A node group that failed runs nothing."""
+    outputs = {**entry.outputs, "status": status} if "status" in entry.outputs else entry.outputs
+    return replace(entry, outputs=outputs, hidden={**entry.hidden, "running": {}, "status": status})
+
+
+def _pass(clock: Clock, entry: Entry, seconds: float) -> None:
+    try:
+        clock.wait(seconds)
+    except CancelledError:
+        message = "context canceled: it may go on being made or changed"
+        raise PartialError(_with_status(entry, "CREATING"), "Cancelled", message) from None
