@@ -10,7 +10,7 @@ standin = $(BIN)/python -m tools.standin $(1) -s $(STACK) --expect $(EXPECT)
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up preview down lint format test test-all bed test-full lock bench clean
+.PHONY: help setup up preview down lint format test test-all bed test-full lock diagram bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ test-full: lint ## lint, then every test, the fault matrices and long runs inclu
 
 lock: setup ## requirements.lock from pyproject.toml (LOCK_ARGS="--upgrade-package ray")
 	@$(BIN)/python -m tools.lock $(LOCK_ARGS)
+
+diagram: setup ## the picture in docs/architecture.md, from the graph that the program registers
+	@$(BIN)/python -m tools.diagram
 
 bench: setup ## run the benchmarks, or those named in BENCH
 	@for name in $(if $(BENCH),$(BENCH),$(sort $(basename $(notdir $(wildcard benchmarks/[a-z]*.py))))); do \

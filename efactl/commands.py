@@ -1,5 +1,6 @@
 """What each efactl command does: every one prints facts, as JSON where asked, and returns its exit code."""
 
+import contextlib
 import datetime
 import json
 import os
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from efactl import leftovers
 from efactl.exit_codes import ExitCode
 from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, JOB_TYPE, KUBERNETES_PROVIDER_TYPE, Stack, plain
 from workload import job
@@ -32,6 +34,7 @@ def up(stack: Stack, *, as_json: bool) -> ExitCode:
         print(json.dumps(run, indent=2))
     if status == 0:
         return ExitCode.OK
+    _note_billing(stack)
     reason = _reason(run, began)
     return ExitCode.INTERRUPTED if reason == ExitCode.FAILED and _goes_on(stack) else reason
 
@@ -83,6 +86,10 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     forget = cluster is not None and not answers and not made_here
     # Nothing can be deleted there, and the provider would fail on each Helm release (pulumi-kubernetes#2675).
     command = ["state", "delete", "--all", "--force", "--yes"] if forget else ["destroy", "--yes", "--skip-preview"]
+    if answers and _reservation_ended(stack):
+        # AWS refuses to cancel it, and only a refresh forgets what is no more.
+        command.append("--refresh")
+    kept_in_aws = leftovers.kept(stack.resources()) if stack.config("platform") == "eks" else []
     status = stack.run(command, aside=as_json)
     left: list[int] = []
     if stack.config("platform") == "local" and status == 0:
@@ -91,11 +98,33 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
         left = list(local_nodes.stop(local_nodes.cluster_directory(FOLDER, stack.name), say=_note))
     kept = sorted(path.parent.name for path in (FOLDER / "runs").glob("*/record.json"))
     if as_json:
-        print(json.dumps({"destroyed": status == 0, "endedBesides": left, "recordsKept": kept}))
+        print(
+            json.dumps({"destroyed": status == 0, "endedBesides": left, "recordsKept": kept, "keptInAws": kept_in_aws})
+        )
     elif status == 0:
         records = "1 run record" if len(kept) == 1 else f"{len(kept)} run records"
-        print(f"nothing of stack {stack.name} is left; runs/ keeps {records}")
+        rest = f" but {', '.join(kept_in_aws)}" if kept_in_aws else ""
+        print(f"nothing of stack {stack.name} is left{rest}; runs/ keeps {records}")
+    if status != 0:
+        _note_billing(stack)
     return ExitCode.OK if status == 0 else ExitCode.FAILED
+
+
+def _note_billing(stack: Stack) -> None:
+    if stack.config("platform") != "eks":
+        return
+    region = stack.foreign_config("aws:region") or "REGION"
+    # A state that cannot be read is not what the command failed by.
+    with contextlib.suppress(ReportedError):
+        for line in leftovers.still_billing(stack.resources(), stack=stack.name, region=region):
+            _note(line)
+
+
+def _reservation_ended(stack: Stack) -> bool:
+    until = stack.config("capacityUntil")
+    if stack.config("platform") != "eks" or not until:
+        return False
+    return datetime.datetime.fromisoformat(until) <= datetime.datetime.now(datetime.UTC)
 
 
 def _cluster_answers(stack: Stack, cluster: KubernetesAccess, *, made_here: bool) -> bool:

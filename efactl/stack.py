@@ -44,6 +44,10 @@ class Stack:
         declared = yaml.safe_load((FOLDER / "Pulumi.yaml").read_text())["config"]
         return configured.get(f"{PROJECT}:{key}", declared.get(key, {}).get("default"))
 
+    def foreign_config(self, name: str) -> Any:
+        """A setting of another namespace (`aws:region`), as the stack's file has it."""
+        return ((yaml.safe_load(self.file.read_text()) or {}).get("config") or {}).get(name)
+
     def run(self, command: Sequence[str], *, aside: bool) -> int:
         """Runs `pulumi COMMAND -s NAME` with this terminal; `aside` leaves standard output to the caller's facts.
 

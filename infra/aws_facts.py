@@ -12,10 +12,20 @@ from infra.eks_settings import EksSettings
 from infra.existing_cluster import ExistingCluster
 from infra.existing_network import SubnetFacts
 from infra.existing_node_group import NodeGroupFacts
-from infra.zones import ZoneFacts
+from infra.zones import ZoneFacts, offering
 from workload.errors import ReportedError
 
-_CREDENTIALS = ("ExpiredToken", "InvalidClientTokenId", "credential", "security token", "AuthFailure", "SSO")
+# What AWS's refusals have in them.
+_CREDENTIALS = (
+    "ExpiredToken",
+    "InvalidClientTokenId",
+    "InvalidSignature",
+    "credentials",
+    "security token",
+    "AuthFailure",
+)
+_DENIED = ("AccessDenied", "UnauthorizedOperation", "not authorized")
+_NOT_FOUND = ("NotFound", "InvalidInstanceType", "couldn't find", "empty result", "doesn't exist")
 
 
 class AwsError(ReportedError):
@@ -48,6 +58,7 @@ class AwsFacts:
     cli: bool
     cluster: ExistingCluster | None = None
     group: NodeGroupFacts | None = None
+    group_subnet: str = ""
     subnets: tuple[SubnetFacts, ...] = ()
     nodes_there: bool = False
 
@@ -57,12 +68,19 @@ def read_aws_facts(settings: EksSettings, provider: aws.Provider) -> AwsFacts:
     opts = pulumi.InvokeOptions(provider=provider)
     with asked("who these credentials belong to", settings):
         caller = aws.get_caller_identity(opts=opts)
-    with asked("what the GPU instance type has", settings):
-        instance = _instance(settings.gpu.instance.name, opts)
+    gpu_type = settings.gpu.instance.name
     with asked("which zones there are", settings):
-        zones = _zones([settings.gpu.instance.name, settings.system.instance_type], opts)
+        zones = _zones([gpu_type, settings.system.instance_type], opts)
+    if not offering(zones, gpu_type):
+        raise AwsError(
+            f"gpuInstanceType {gpu_type} is offered in no zone of {settings.aws.region}: take another type, or another "
+            "aws:region"
+        )
+    with asked("what the GPU instance type has", settings):
+        instance = _instance(gpu_type, opts)
     cluster = _existing_cluster(settings, opts)
-    existing = cluster.subnet_ids if cluster else settings.network.private_subnets
+    group, group_subnet = _existing_group(settings, opts)
+    existing = settings.network.private_subnets or (cluster.subnet_ids if cluster else ())
     return AwsFacts(
         account=caller.account_id,
         caller=caller.arn,
@@ -71,7 +89,8 @@ def read_aws_facts(settings: EksSettings, provider: aws.Provider) -> AwsFacts:
         instance=instance,
         cli=shutil.which("aws") is not None,
         cluster=cluster,
-        group=_existing_group(settings, opts),
+        group=group,
+        group_subnet=group_subnet,
         subnets=tuple(_subnets(existing, settings, opts)),
         nodes_there=bool(existing) and _nodes_there(settings, opts),
     )
@@ -85,10 +104,13 @@ def asked(what: str, settings: EksSettings) -> Iterator[None]:
     except Exception as error:
         told = " ".join(str(error).split())[-400:]
         whose = f"aws:profile {settings.aws.profile}" if settings.aws.profile else "the environment's credentials"
-        remedy = f"allow it to {whose} (docs/iam/deployer.json)"
-        if any(sign.lower() in told.lower() for sign in _CREDENTIALS):
-            remedy = f"renew {whose} (aws sts get-caller-identity shows whether they work) and run again"
-        raise AwsError(f"AWS did not say {what} in {settings.aws.region}: {told}: {remedy}") from None
+        remedies = {
+            _CREDENTIALS: f"renew {whose} (aws sts get-caller-identity shows whether they work) and run again",
+            _DENIED: f"allow it to {whose} (docs/iam/deployer.json)",
+            _NOT_FOUND: "correct the setting, or aws:region",
+        }
+        fitting = [text for signs, text in remedies.items() if any(sign.lower() in told.lower() for sign in signs)]
+        raise AwsError(f"AWS did not say {what} in {settings.aws.region}: {': '.join([told, *fitting[:1]])}") from None
 
 
 def _instance(name: str, opts: pulumi.InvokeOptions) -> InstanceFacts:
@@ -135,14 +157,16 @@ def _existing_cluster(settings: EksSettings, opts: pulumi.InvokeOptions) -> Exis
     )
 
 
-def _existing_group(settings: EksSettings, opts: pulumi.InvokeOptions) -> NodeGroupFacts | None:
+def _existing_group(settings: EksSettings, opts: pulumi.InvokeOptions) -> tuple[NodeGroupFacts | None, str]:
+    """And one of its subnets."""
     name, cluster = settings.gpu.existing_group, settings.cluster.existing
     if not name or not cluster:
-        return None
+        return None, ""
     with asked(f"what node group {name} is (gpuExistingGroup)", settings):
         found = aws.eks.get_node_group(cluster_name=cluster, node_group_name=name, opts=opts)
-        zones = [aws.ec2.get_subnet(id=subnet, opts=opts).availability_zone for subnet in sorted(found.subnet_ids)]
-    return NodeGroupFacts.of(found, zones=zones)
+        subnets = sorted(found.subnet_ids)
+        zones = [aws.ec2.get_subnet(id=subnet, opts=opts).availability_zone for subnet in subnets]
+    return NodeGroupFacts.of(found, zones=zones), subnets[0]
 
 
 def _nodes_there(settings: EksSettings, opts: pulumi.InvokeOptions) -> bool:

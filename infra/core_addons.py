@@ -17,11 +17,12 @@ ADDON_TIMEOUTS = pulumi.CustomTimeouts(create="20m", update="20m", delete="20m")
 
 @dataclass(frozen=True, kw_only=True)
 class NodeAddonsArgs:
-    """`version` is the cluster's, one of versions.EKS."""
+    """`version` is the cluster's, one of versions.EKS; `tags` are put on the interfaces that the CNI makes."""
 
     cluster_name: pulumi.Input[str]
     version: str
     partition: str
+    tags: Mapping[str, str]
 
 
 class NodeAddons(pulumi.ComponentResource):
@@ -44,8 +45,7 @@ class NodeAddons(pulumi.ComponentResource):
                 args.cluster_name,
                 "vpc-cni",
                 pinned.vpc_cni,
-                # Without it a NetworkPolicy is accepted and not enforced.
-                configuration={"enableNetworkPolicy": "true"},
+                configuration=cni_configuration(args.tags),
                 role=("aws-node", cni_role),
                 parent=self,
             ),
@@ -109,6 +109,20 @@ class CoreAddons(pulumi.ComponentResource):
                 )
             )
         self.register_outputs({"version": args.version})
+
+
+def cni_configuration(tags: Mapping[str, str]) -> dict[str, Any]:
+    """Of the vpc-cni add-on."""
+    return {
+        # Without it a NetworkPolicy is accepted and not enforced.
+        "enableNetworkPolicy": "true",
+        "env": {
+            # By default a node takes all addresses of two interfaces; ours run a handful of pods.
+            "WARM_IP_TARGET": "4",
+            "MINIMUM_IP_TARGET": "16",
+            "ADDITIONAL_ENI_TAGS": json.dumps(dict(tags), sort_keys=True),
+        },
+    }
 
 
 def eks_addon(

@@ -1,5 +1,6 @@
 """PURE: what stands in the way of an EKS stack, from its settings and what AWS says, before anything is declared."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from infra import versions
@@ -7,9 +8,11 @@ from infra.aws_facts import AwsFacts
 from infra.eks_admins import is_caller
 from infra.eks_settings import EksSettings, end_of
 from infra.existing_node_group import problems as group_problems
+from infra.zones import offering
 
 # Bring-up takes a quarter of an hour, and EC2 ends a reservation within an hour of its end.
 _SHORTEST_RESERVATION = timedelta(hours=1)
+_LONG_RESERVATION = timedelta(days=14)
 
 
 def problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
@@ -17,7 +20,6 @@ def problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
     return [
         *_account_problems(facts, settings),
         *_instance_problems(facts, settings),
-        *_system_problems(facts, settings),
         *_cluster_problems(facts, settings),
         *(group_problems(facts.group, settings.gpu, zone=settings.gpu.zone) if facts.group else []),
     ]
@@ -31,9 +33,13 @@ def notes(settings: EksSettings, *, now: datetime) -> list[str]:
     left = end_of(capacity.until) - now
     if left <= timedelta():
         return [
-            f"capacityUntil {capacity.until} has passed: nothing is reserved any more, and the first `up` after it "
-            "launches the GPU nodes anew, outside the reservation and without a guarantee; set a later time to reserve "
-            "again"
+            f"capacityUntil {capacity.until} has passed: nothing is reserved any more. GPU nodes that run go on, and "
+            "one that is lost is not replaced: set a later time, or capacity: none; either launches them anew"
+        ]
+    if left > _LONG_RESERVATION:
+        return [
+            f"capacityUntil {capacity.until} is {left.days} days away: until then the reservation bills like its "
+            "nodes, also where an `up` or a destroy stops half-way; a nearer time costs less then"
         ]
     if left < _SHORTEST_RESERVATION:
         return [f"capacityUntil {capacity.until} is less than an hour away: the reservation may end during bring-up"]
@@ -76,11 +82,16 @@ def _instance_problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
     return lines
 
 
-def _system_problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
+def system_problems(facts: AwsFacts, settings: EksSettings, control_plane: Sequence[str]) -> list[str]:
+    """Of the zones that the system nodes are spread over, by name."""
     wanted = settings.system.instance_type
-    if settings.cluster.existing or any(wanted in zone.offers for zone in facts.zones):
+    there = offering(facts.zones, wanted)
+    if settings.cluster.existing or not control_plane or set(control_plane) <= set(there):
         return []
-    return [f"systemInstanceType {wanted} is offered in no zone of {settings.aws.region}: choose another"]
+    return [
+        f"systemInstanceType {wanted} is not offered in each zone of the control plane, {', '.join(control_plane)} "
+        f"(it is in {', '.join(there) or 'none of this region'}): choose another"
+    ]
 
 
 def _cluster_problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
@@ -90,9 +101,9 @@ def _cluster_problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
     lines = []
     if cluster.status != "ACTIVE":
         lines.append(f"cluster {cluster.name} is {cluster.status}: wait until it is ACTIVE")
-    if cluster.version not in versions.EKS:
+    if settings.storage.kind == "fsx" and cluster.version not in versions.EKS:
         lines.append(
-            f"cluster {cluster.name} runs Kubernetes {cluster.version}, and add-ons are pinned for "
-            f"{', '.join(versions.EKS)}: upgrade it, or use another"
+            f"cluster {cluster.name} runs Kubernetes {cluster.version}, and the driver of eksStorage fsx is pinned for "
+            f"{', '.join(versions.EKS)}: upgrade it, or take a bucket"
         )
     return lines

@@ -96,7 +96,7 @@ class EksCluster(pulumi.ComponentResource):
         )
         made: Any = self.resource.eks_cluster
         self.name, self.arn, self.endpoint = made.name, made.arn, made.endpoint
-        # The component itself is never replaced. Of the resource in it only an output is at hand; its URN is what counts.
+        # Of the resource in the component only an output is at hand, and its URN is all that counts.
         self.goes_with = cast(pulumi.Resource, made)
         self.security_group = made.vpc_config.cluster_security_group_id
         self.kubeconfig = pulumi.Output.secret(

@@ -9,6 +9,7 @@ import pulumi_aws as aws
 from infra import eks_checks
 from infra.aws_facts import AwsFacts, read_aws_facts
 from infra.cost import estimate
+from infra.eks_guard import EksGuard, fixed_settings
 from infra.eks_kubeconfig import eks_kubeconfig
 from infra.eks_ray import EksRay, EksRayArgs
 from infra.eks_settings import EksSettings
@@ -20,7 +21,10 @@ from infra.preflight import PreflightError, inspected
 from infra.subnets import addresses_for, check_room
 from infra.zones import ZonePlan, check_offered, choose_zones
 from workload.errors import BadInputError
-from workload.kubernetes_access import KubernetesAccess
+from workload.kubernetes_access import KubernetesAccess, KubernetesError
+from workload.kubernetes_api import NOT_FOUND, KubernetesApi
+
+POD_IDENTITY_AGENT = "/apis/apps/v1/namespaces/kube-system/daemonsets/eks-pod-identity-agent"
 
 
 def eks_platform(settings: EksSettings) -> Platform:
@@ -44,6 +48,7 @@ def eks_platform(settings: EksSettings) -> Platform:
                 gpu_type=settings.gpu.instance.name,
                 given=settings.network.zones,
             )
+            found += eks_checks.system_problems(facts, settings, zones.control_plane)
     except BadInputError as error:
         found.append(str(error))
     if found:
@@ -54,6 +59,7 @@ def eks_platform(settings: EksSettings) -> Platform:
     reserved = settings.capacity.reserves(nodes=settings.gpu.nodes, now=now)
     cost = estimate(settings, reserved=reserved, zones=zones.all if zones else ())
     pulumi.log.info(cost.text())
+    guard = EksGuard("ray-guard", fixed_settings(settings, facts, zones=zones, subnets=subnets))
     cluster = EksRay(
         "ray",
         EksRayArgs(
@@ -62,10 +68,12 @@ def eks_platform(settings: EksSettings) -> Platform:
             zones=zones,
             subnets=subnets,
             reserve=reserved,
+            ended=settings.capacity.ended(now=now),
             targets=settings.capacity.targets(nodes=settings.gpu.nodes, now=now),
             existing=_inspected(settings, facts.cluster) if facts.cluster else None,
         ),
-        pulumi.ResourceOptions(providers=[provider]),
+        # No value says that the settings may be what they are.
+        pulumi.ResourceOptions(providers=[provider], depends_on=[guard]),
     )
     return Platform(
         head=cluster.head,
@@ -91,13 +99,16 @@ def aws_provider(settings: EksSettings) -> aws.Provider:
 
 
 def _existing_network(facts: AwsFacts, settings: EksSettings) -> ExistingNetwork:
-    gpu = settings.gpu
-    zone = gpu.zone or (facts.group.zones[0] if facts.group else "")
-    addresses = 0 if facts.nodes_there or gpu.existing_group else addresses_for(gpu.nodes)
-    if facts.cluster:
-        cluster = facts.cluster
-        return network_of_cluster(cluster.name, cluster.vpc_id, facts.subnets, gpu_zone=zone, addresses=addresses)
-    return network_of_vpc(settings.network.vpc_id, facts.subnets, gpu_zone=zone, addresses=addresses)
+    """For an existing node group no subnet is chosen: it has its own."""
+    gpu, cluster = settings.gpu, facts.cluster
+    if cluster and facts.group:
+        return ExistingNetwork(
+            vpc_id=cluster.vpc_id, private_subnets={}, control_plane_subnets=[], gpu_subnet=facts.group_subnet
+        )
+    addresses = 0 if facts.nodes_there else addresses_for(gpu.nodes)
+    if cluster:
+        return network_of_cluster(cluster.name, cluster.vpc_id, facts.subnets, gpu_zone=gpu.zone, addresses=addresses)
+    return network_of_vpc(settings.network.vpc_id, facts.subnets, gpu_zone=gpu.zone, addresses=addresses)
 
 
 def _inspected(settings: EksSettings, cluster: ExistingCluster) -> KubernetesRayArgs:
@@ -111,5 +122,21 @@ def _inspected(settings: EksSettings, cluster: ExistingCluster) -> KubernetesRay
         assume_roles=settings.aws.assume_roles,
     )
     access = KubernetesAccess(kubeconfig=kubeconfig)
+    if settings.storage.kind == "bucket":
+        _check_pod_identity(access, cluster.name)
     kubernetes = dataclasses.replace(settings.kubernetes, access=access, cluster_id=cluster.arn)
     return inspected(kubernetes, nodes_made=not settings.gpu.existing_group)
+
+
+def _check_pod_identity(access: KubernetesAccess, cluster: str) -> None:
+    """Raises PreflightError where nothing on the nodes would hand a pod its identity: S3 would refuse the job."""
+    api = KubernetesApi(access)
+    try:
+        api.get(POD_IDENTITY_AGENT, doing="looking for the Pod Identity agent")
+    except KubernetesError as error:
+        if error.status != NOT_FOUND:
+            raise
+        raise PreflightError(
+            f"cluster {cluster} has no Pod Identity agent, through which the pods reach the bucket: "
+            f"aws eks create-addon --cluster-name {cluster} --addon-name eks-pod-identity-agent"
+        ) from None

@@ -21,7 +21,7 @@ from infra.node_groups import GpuNodes, GpuNodesArgs, NodeRole, NodeRoleArgs, Sy
 from infra.ray_cluster_spec import SERVICE_ACCOUNT
 from infra.ray_head import RayHead
 from infra.reservation import Reservation, ReservationArgs
-from infra.zones import ZonePlan, offering
+from infra.zones import ZonePlan
 
 # A cluster made here has none of the add-ons.
 NOTHING_YET = {
@@ -32,7 +32,8 @@ NOTHING_YET = {
 
 @dataclass(frozen=True, kw_only=True)
 class EksRayArgs:
-    """`zones` are of a network made here, `subnets` of one that is there. `reserve`: a reservation is to be held now.
+    """`zones` are of a network made here, `subnets` of one that is there. `reserve`: a reservation is to be held now;
+    `ended`: it is past its end; `targets`: nodes are to be launched into one.
 
     `existing` is what an existing cluster was found to have, and its kubeconfig; None where the cluster is made here.
     """
@@ -42,6 +43,7 @@ class EksRayArgs:
     zones: ZonePlan | None
     subnets: ExistingNetwork | None
     reserve: bool
+    ended: bool
     targets: bool
     existing: KubernetesRayArgs | None
 
@@ -77,14 +79,20 @@ class EksRay(pulumi.ComponentResource):
         network = args.subnets or self._network(name, args, billed_after)
         cluster = self._cluster(name, args, network, billed_after)
         nodes_after: list[pulumi.Resource] = [*network.egress]
+        role = self._role(name, args)
+        if role:
+            nodes_after += role.policies
         system: list[pulumi.Resource] = []
         core: list[pulumi.Resource] = []
-        role = NodeRole(f"{name}-node", NodeRoleArgs(partition=facts.partition, cni=False), own)
-        nodes_after += role.policies
-        if args.existing is None:
+        if args.existing is None and role is not None:
             node_addons = NodeAddons(
                 f"{name}-node-addons",
-                NodeAddonsArgs(cluster_name=cluster.name, version=cluster.version, partition=facts.partition),
+                NodeAddonsArgs(
+                    cluster_name=cluster.name,
+                    version=cluster.version,
+                    partition=facts.partition,
+                    tags=settings.all_tags,
+                ),
                 own,
             )
             nodes_after += node_addons.addons
@@ -178,6 +186,13 @@ class EksRay(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self),
         )
 
+    def _role(self, name: str, args: EksRayArgs) -> NodeRole | None:
+        """Also the CNI's where the cluster is another's: its CNI may have no role but its nodes'."""
+        if args.settings.gpu.existing_group:
+            return None
+        role = NodeRoleArgs(partition=args.facts.partition, cni=args.existing is not None)
+        return NodeRole(f"{name}-node", role, pulumi.ResourceOptions(parent=self))
+
     def _network(self, name: str, args: EksRayArgs, billed_after: Sequence[pulumi.Resource]) -> Network:
         network = args.settings.network
         assert args.zones is not None
@@ -247,15 +262,15 @@ class EksRay(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
     ) -> pulumi.Resource:
         settings, system = args.settings, args.settings.system
-        zones = offering(args.facts.zones, system.instance_type)
-        subnets: Mapping[str, pulumi.Input[str]] = network.private_subnets
         return SystemNodes(
             f"{name}-system",
             SystemNodesArgs(
+                label=f"{settings.name}-system",
                 cluster_name=cluster.name,
                 version=cluster.version,
                 role_arn=role.role_arn,
-                subnet_ids=[subnet for zone, subnet in subnets.items() if zone in zones],
+                # The control plane's zones never change; another subnet would be another group.
+                subnet_ids=network.control_plane_subnets,
                 instance_type=system.instance_type,
                 nodes=system.nodes,
                 disk_gib=system.disk_gib,
@@ -272,12 +287,12 @@ class EksRay(pulumi.ComponentResource):
         args: EksRayArgs,
         cluster: _Cluster,
         network: Network | ExistingNetwork,
-        role: NodeRole,
+        role: NodeRole | None,
         reservation: Reservation | None,
         after: Sequence[pulumi.Resource],
     ) -> GpuNodes | None:
         settings, gpu = args.settings, args.settings.gpu
-        if reservation is None:
+        if reservation is None or role is None:
             return None
         return GpuNodes(
             f"{name}-gpu",
@@ -300,6 +315,10 @@ class EksRay(pulumi.ComponentResource):
                 market=settings.capacity.market,
                 reservation=reservation.id,
                 placement_group=reservation.placement_group,
+                other_security_groups=gpu.security_groups,
+                # The template no longer names a reservation that is gone: no reason to end nodes that run, nor to
+                # launch new ones outside it on the way to none.
+                roll=gpu.nodes > 0 and not args.ended,
                 after=[*after, *reservation.before_billing],
             ),
             pulumi.ResourceOptions(parent=self),

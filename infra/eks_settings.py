@@ -22,6 +22,8 @@ NAT = ("one", "per-zone", "none")
 MARKETS = ("on-demand", "spot", "capacity-block")
 STORAGE = ("bucket", "fsx", "claim")
 ENDPOINTS = ("s3", "ecr")
+# In eksEndpointCidrs: the API is reached from inside the VPC alone.
+NOBODY = "none"
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # What an explicit provider is given of the stack's aws:* settings; any other would be dropped in silence.
 AWS_KEYS = ("region", "profile", "assumeRoles", "allowedAccountIds", "defaultTags", "skipCredentialsValidation")
@@ -36,6 +38,9 @@ _SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
 _RESERVATION = re.compile(r"cr-[0-9a-f]{8,17}")
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[A-Za-z0-9_+=,.@/-]+")
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[A-Za-z0-9_+=,.@/-]+")
+_SECURITY_GROUP = re.compile(r"sg-[0-9a-f]{8,17}")
+_AMI_RELEASE = re.compile(r"(\d\.\d{2})\.\d+-\d{8}")
 _MINOR = re.compile(r"1\.\d{2}")
 # Of x86-64: the image has no other build. Graviton types have a g behind the generation (m7g, c8gn); g5g is one too.
 _TYPE = re.compile(r"(?![a-z]+\d+g[a-z]*\.)[a-z0-9-]+\.[a-z0-9-]+")
@@ -81,6 +86,10 @@ class CapacitySettings:
         """Whether a reservation is to be there now."""
         return self.mode == "reserve" and nodes > 0 and bool(self.until) and now < end_of(self.until)
 
+    def ended(self, *, now: datetime) -> bool:
+        """Whether a reservation made here is past its end."""
+        return self.mode == "reserve" and bool(self.until) and now >= end_of(self.until)
+
     def targets(self, *, nodes: int, now: datetime) -> bool:
         """Whether the GPU nodes are launched into a reservation."""
         return self.reserves(nodes=nodes, now=now) or (self.mode == "held" and nodes > 0)
@@ -88,7 +97,10 @@ class CapacitySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
-    """A VPC made here over `zones` (empty: chosen), or an existing one: `vpc_id` with `private_subnets`."""
+    """A VPC made here over `zones` (empty: chosen), or an existing one: `vpc_id` with `private_subnets`.
+
+    Beside an existing cluster `private_subnets` alone: those for the nodes.
+    """
 
     cidr: str
     zones: tuple[str, ...]
@@ -132,6 +144,7 @@ class GpuNodesSettings:
     disk_throughput: int
     disk_iops: int
     ami_release: str
+    security_groups: tuple[str, ...]
     labels: Mapping[str, str]
 
 
@@ -229,9 +242,12 @@ def _aws(read: ConfigReader) -> AwsSettings:
             "aws:region", f"'{region}' is not a region like us-west-2: pulumi config set aws:region ..."
         )
     roles = config.get_object("assumeRoles") or []
-    arns = tuple(str(role.get("roleArn", "")) for role in roles if isinstance(role, dict))
-    if len(arns) > 1 or any(not _PRINCIPAL.fullmatch(arn) for arn in arns):
-        read.foreign_problem("aws:assumeRoles", "must be a list of one {roleArn: arn:aws:iam::...:role/...}")
+    arns = tuple(str(role.get("roleArn", "")) if isinstance(role, dict) else "" for role in roles)
+    # The kubeconfig's user signs in by the AWS CLI, which takes no external id and no session's name.
+    alone = all(isinstance(role, dict) and set(role) == {"roleArn"} for role in roles)
+    if len(arns) > 1 or not alone or any(not _ROLE.fullmatch(arn) for arn in arns):
+        what = "must be a list of one {roleArn: arn:aws:iam::...:role/...}, and nothing besides; a profile can do more"
+        read.foreign_problem("aws:assumeRoles", what)
     tags = config.get_object("defaultTags") or {}
     return AwsSettings(
         region=region,
@@ -291,7 +307,7 @@ def _network(read: ConfigReader) -> NetworkSettings:
         read.problem("vpcCidr", cidr, "is not a private range (10/8, 172.16/12, 192.168/16)")
     vpc_id = read.matching("vpcId", _VPC, "the id of a VPC (vpc-...)")
     subnets = _matching_all(read, "vpcPrivateSubnets", _SUBNET, "the id of a subnet (subnet-...)")
-    if bool(vpc_id) != bool(subnets):
+    if bool(vpc_id) != bool(subnets) and not read.text("eksExistingCluster"):
         key, other = ("vpcPrivateSubnets", "vpcId") if vpc_id else ("vpcId", "vpcPrivateSubnets")
         read.problem(key, "", f"must be set with {other}: an existing network is named by both")
     zones = _matching_all(read, "vpcZones", _ZONE, "an availability zone like us-west-2a")
@@ -314,17 +330,21 @@ def _cluster(read: ConfigReader) -> ClusterSettings:
     version = read.matching("eksVersion", _MINOR, "a Kubernetes version like 1.34", required=True)
     if version and _MINOR.fullmatch(version) and version not in versions.EKS:
         read.problem("eksVersion", version, f"is not one that add-ons are pinned for: {', '.join(versions.EKS)}")
-    given = _texts(read, "eksEndpointCidrs")
+    given = [text for text in _texts(read, "eksEndpointCidrs") if text != NOBODY]
     cidrs = tuple(filter(None, (_cidr(read, "eksEndpointCidrs", cidr) for cidr in given)))
     # Without a list EKS would open the endpoint to everybody.
-    if not cidrs and not existing:
+    if not cidrs and not existing and NOBODY not in _texts(read, "eksEndpointCidrs"):
         what = (
             "must list who may reach the cluster's API (CIDRs): your own address is what "
-            "`curl https://checkip.amazonaws.com` prints, with /32"
+            f"`curl https://checkip.amazonaws.com` prints, with /32; or {NOBODY}, where you are inside its network"
         )
         read.problem("eksEndpointCidrs", "", what)
     for cidr in cidrs:
-        if ipaddress.ip_network(cidr).prefixlen < _WIDEST_ENDPOINT:
+        network = ipaddress.IPv4Network(cidr)
+        if not network.is_global or network.is_multicast:
+            what = "is no address of the internet, and EKS refuses it: take yours, as seen from outside, with /32"
+            read.problem("eksEndpointCidrs", cidr, what)
+        if network.prefixlen < _WIDEST_ENDPOINT:
             read.problem("eksEndpointCidrs", cidr, f"is wider than /{_WIDEST_ENDPOINT}; list the networks that need it")
     return ClusterSettings(
         existing=existing,
@@ -357,9 +377,20 @@ def _gpu(read: ConfigReader, kubernetes: KubernetesSettings) -> GpuNodesSettings
         disk_gib=read.integer("gpuDiskGiB", at_least=150, at_most=16_384),
         disk_throughput=read.integer("gpuDiskThroughput", at_least=125, at_most=2000),
         disk_iops=read.integer("gpuDiskIops", at_least=3000, at_most=80_000),
-        ami_release=read.text("gpuAmiRelease"),
+        ami_release=_ami_release(read),
+        security_groups=_matching_all(
+            read, "gpuSecurityGroups", _SECURITY_GROUP, "the id of a security group (sg-...)"
+        ),
         labels=kubernetes.node_selector,
     )
+
+
+def _ami_release(read: ConfigReader) -> str:
+    release, version = read.text("gpuAmiRelease"), read.text("eksVersion")
+    found = _AMI_RELEASE.fullmatch(release)
+    if release and (found is None or (found[1] != version and not read.text("eksExistingCluster"))):
+        read.problem("gpuAmiRelease", release, f"is not a release of eksVersion {version}, like {version}.2-20251120")
+    return release
 
 
 def _storage(read: ConfigReader) -> EksStorageSettings:
@@ -401,8 +432,8 @@ def _check_together(read: ConfigReader, settings: EksSettings) -> None:
             "needs storageClass or storageClaim of a file system that many nodes write (EFS): a volume of EBS is one's"
         )
         read.problem("eksStorage", storage.kind, what)
-    if storage.kind == "fsx" and storage.keep and not (network.vpc_id or cluster.existing):
-        what = "would keep the file system's interfaces in a VPC that goes: name a vpcId, or set it to false"
+    if storage.kind == "fsx" and storage.keep and not cluster.existing:
+        what = "would keep a file system whose security group holds on to a cluster that goes: set it to false"
         read.problem("storageKeep", "true", what)
     if gpu.disk_iops > 500 * gpu.disk_gib:
         read.problem("gpuDiskIops", gpu.disk_iops, f"is more than 500 for each GiB of gpuDiskGiB {gpu.disk_gib}")
@@ -420,6 +451,9 @@ def _check_together(read: ConfigReader, settings: EksSettings) -> None:
         if ".dkr.ecr." not in settings.kubernetes.image_mirror:
             what = "must be a private ECR that has the add-ons' images, the only one reached with vpcNat none"
             read.problem("addonImageMirror", settings.kubernetes.image_mirror, what)
+    if gpu.security_groups and not cluster.existing and not network.vpc_id:
+        what = "belong to a network that is there: name it in vpcId or eksExistingCluster"
+        read.problem("gpuSecurityGroups", ", ".join(gpu.security_groups), what)
     if network.zones and (network.vpc_id or cluster.existing):
         other = "vpcId" if network.vpc_id else "eksExistingCluster"
         read.problem(

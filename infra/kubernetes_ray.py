@@ -69,6 +69,7 @@ class KubernetesRay(pulumi.ComponentResource):
             instance=instance,
             service_account=args.service_account,
             claim_volume=args.claim_volume,
+            own_system_nodes=bool(args.system),
             after=[*([kuberay] if kuberay is not None else []), *nodes, *args.system, *args.before_pods],
         )
         cluster = RayCluster(f"{name}-cluster", cluster_args, here)

@@ -1,6 +1,7 @@
 """The EKS managed node groups, on launch templates of our own: what a preview shows is all there is.
 
 What a change does, by the provider's own rules (terraform-provider-aws, internal/service/eks/node_group.go):
+- EKS rolls nodes before it changes their number: a group on its way to none must not get a new version with it.
 - Another subnet (zone), instance type, AMI type, market, role or template id makes another node group.
 - A new version of the template (disk, tags, security groups, EFA, placement group, reservation), AMI release or
   Kubernetes version rolls the nodes of the group that is there; size, labels and taints change it in place.
@@ -72,9 +73,12 @@ class NodeRole(pulumi.ComponentResource):
 
 @dataclass(frozen=True, kw_only=True)
 class SystemNodesArgs:
-    """`tags` are all tags that the nodes, their disks and interfaces get. `after`: the role's policies, a way to
-    images, and the add-ons without which a node is not Ready."""
+    """`label` is the nodes' Name; `tags` are all tags that they, their disks and interfaces get.
 
+    `after`: the role's policies, a way to images, and the add-ons without which a node is not Ready.
+    """
+
+    label: str
     cluster_name: pulumi.Input[str]
     version: str
     role_arn: pulumi.Input[str]
@@ -100,7 +104,7 @@ class SystemNodes(pulumi.ComponentResource):
             **node_template(
                 security_groups=[args.cluster_security_group],
                 disk=Disk(gib=args.disk_gib, throughput=SYSTEM_THROUGHPUT, iops=SYSTEM_IOPS),
-                tags={**args.tags, "Name": name},
+                tags={**args.tags, "Name": args.label},
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -126,8 +130,8 @@ class SystemNodes(pulumi.ComponentResource):
 class GpuNodesArgs:
     """`group_name` is the node group's in the cluster. `ami_release` empty takes EKS's newest when the group is made.
 
-    `reservation` and `placement_group` come from one Reservation; `market` is on-demand, spot or capacity-block. `tags`
-    and `after` as in SystemNodesArgs.
+    `reservation` and `placement_group` come from one Reservation; `market` is on-demand, spot or capacity-block. `roll`
+    false leaves running nodes on the version of the template that they have. `tags` and `after` as in SystemNodesArgs.
     """
 
     group_name: str
@@ -148,6 +152,8 @@ class GpuNodesArgs:
     market: str
     reservation: pulumi.Input[str] | None
     placement_group: pulumi.Input[str] | None
+    other_security_groups: Sequence[str]
+    roll: bool
     after: Sequence[pulumi.Resource]
 
 
@@ -180,7 +186,7 @@ class GpuNodes(pulumi.ComponentResource):
             **gpu_template(
                 instance=args.instance,
                 # EKS adds its own group only where a template names none.
-                security_groups=[args.cluster_security_group, group.id],
+                security_groups=[args.cluster_security_group, group.id, *args.other_security_groups],
                 disk=Disk(gib=args.disk_gib, throughput=args.disk_throughput, iops=args.disk_iops),
                 tags={**args.tags, "Name": args.group_name},
                 market=args.market,
@@ -210,7 +216,10 @@ class GpuNodes(pulumi.ComponentResource):
             taints=[aws.eks.NodeGroupTaintArgs(key=GPU, value="present", effect="NO_SCHEDULE")],
             launch_template=_latest(template),
             # Neither the reservation nor the name has room for two.
-            opts=_node_group_options(self, args.after, delete_before_replace=True),
+            opts=pulumi.ResourceOptions.merge(
+                _node_group_options(self, args.after, delete_before_replace=True),
+                pulumi.ResourceOptions(ignore_changes=[] if args.roll else ["launchTemplate"]),
+            ),
         )
         self.security_group = group.id
         self.revision = _revision(self.resource)
@@ -225,10 +234,10 @@ def _revision(group: aws.eks.NodeGroup) -> pulumi.Output[str]:
 
 def _made(*, name: str, status: str | None, version: str, urn: str) -> str:
     """A failed group stays in the state, and the next update of it, which has nothing to change, would call it good."""
-    if status in ("CREATE_FAILED", "DELETE_FAILED"):
+    if status in ("CREATE_FAILED", "DELETE_FAILED", "DEGRADED"):
         raise pulumi.RunError(
-            f"node group {name} is {status}: the EKS console, or aws eks describe-nodegroup, says why; then make it "
-            f"anew: pulumi up --replace '{urn}'"
+            f"node group {name} is {status}: aws eks describe-nodegroup says why. `pulumi up --refresh` tries again "
+            f"what an update left undone; `pulumi up --replace '{urn}'` makes the group anew"
         )
     return f"{name}, template version {version}"
 

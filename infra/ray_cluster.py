@@ -30,9 +30,9 @@ _UNAWAITED = {"pulumi.com/skipAwait": "true"}
 class RayClusterArgs:
     """`spec` decides what is made; `claim_made`: its claim too, of `storage_class` and `storage_size`.
 
-    `claim_volume` is the PersistentVolume that the claim is bound to, if any. `after` is what pods need of others: the
-    operator's release, nodes that are ready. What costs nothing without them (Secrets, the claim, the image's pull)
-    does not wait for it.
+    `pre_pull` has the image pulled on the worker nodes, `head_pre_pull` on all others. `claim_volume` is the
+    PersistentVolume that the claim is bound to, if any. `after` is what pods need of others: the operator's release,
+    nodes that are ready. What costs nothing without them (Secrets, the claim, the image's pull) does not wait for it.
     """
 
     spec: RayClusterSpec
@@ -42,6 +42,7 @@ class RayClusterArgs:
     storage_size: str
     storage_keep: bool
     pre_pull: bool
+    head_pre_pull: bool = False
     claim_volume: pulumi.Input[str] | None = None
     hf_token: pulumi.Output[str] | None = field(default=None, repr=False, compare=False)
     after: Sequence[pulumi.Resource] = ()
@@ -54,6 +55,7 @@ class RayClusterArgs:
         instance: InstanceType | None,
         service_account: str = "",
         claim_volume: pulumi.Input[str] | None = None,
+        own_system_nodes: bool = False,
         after: Sequence[pulumi.Resource] = (),
     ) -> "RayClusterArgs":
         ray, storage = settings.ray, settings.storage
@@ -87,6 +89,8 @@ class RayClusterArgs:
             storage_size=storage.size,
             storage_keep=storage.keep,
             pre_pull=ray.pre_pull,
+            # Elsewhere the other nodes are many, and none of them ours to fill.
+            head_pre_pull=ray.pre_pull and own_system_nodes,
             claim_volume=claim_volume,
             hf_token=settings.hf_token,
             after=after,
@@ -151,6 +155,9 @@ class RayCluster(pulumi.ComponentResource):
         if args.pre_pull:
             pull = ray_cluster_objects.image_pull(spec)
             k8s.apps.v1.DaemonSet(f"{name}-image-pull", **_in(namespace, pull, _UNAWAITED), opts=own)
+        if args.head_pre_pull:
+            pull = ray_cluster_objects.image_pull(spec, on_workers=False)
+            k8s.apps.v1.DaemonSet(f"{name}-head-image-pull", **_in(namespace, pull, _UNAWAITED), opts=own)
 
         manifest = ray_cluster_manifest.ray_cluster(spec)
         _mark(manifest, _fingerprint(self.token, args.hf_token))

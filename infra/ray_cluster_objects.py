@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from infra.ray_cluster_manifest import placement, pod_basics
+from infra.ray_cluster_manifest import off_gpu_nodes, placement, pod_basics
 from infra.ray_cluster_spec import RayClusterSpec
 
 
@@ -35,13 +35,16 @@ def volume_claim(spec: RayClusterSpec, *, storage_class: str | None, size: str) 
     }
 
 
-def image_pull(spec: RayClusterSpec) -> dict[str, Any]:
-    """A DaemonSet that has every worker node pull the image as soon as it joins, and then only sleeps."""
-    labels = {"app.kubernetes.io/name": f"{spec.name}-image-pull"}
+def image_pull(spec: RayClusterSpec, *, on_workers: bool = True) -> dict[str, Any]:
+    """A DaemonSet that has every worker node pull the image as soon as it joins, and then only sleeps; or every other
+    node, of which one will run the head."""
+    name = f"{spec.name}-image-pull" if on_workers else f"{spec.name}-head-image-pull"
+    labels = {"app.kubernetes.io/name": name}
+    where = placement(spec) if on_workers else {"affinity": off_gpu_nodes(spec.instance)}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": f"{spec.name}-image-pull", "namespace": spec.namespace},
+        "metadata": {"name": name, "namespace": spec.namespace},
         "spec": {
             "selector": {"matchLabels": labels},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}},
@@ -49,7 +52,7 @@ def image_pull(spec: RayClusterSpec) -> dict[str, Any]:
                 "metadata": {"labels": labels},
                 "spec": {
                     **pod_basics(spec),
-                    **placement(spec),
+                    **where,
                     "terminationGracePeriodSeconds": 1,
                     "containers": [
                         {

@@ -16,8 +16,8 @@ _ZONE = re.compile(r"[a-z0-9-]+-\d([a-z])")
 _SMALLEST_PREFIX = 28  # VPC's own limit for a subnet
 _KEPT_BY_VPC = 5  # addresses of each subnet
 _CONTROL_PLANE = 6  # free addresses that EKS asks for in each of its subnets
-# The VPC CNI fills a node's first interface with addresses; no type here takes more on one. Interfaces of the kind
-# efa-only take none.
+# No type here takes more on one interface, and the CNI is told to take far fewer than all of it (infra.core_addons); in
+# a cluster of others it may take two. Interfaces of the kind efa-only take none.
 _ADDRESSES_PER_NODE = 50
 
 

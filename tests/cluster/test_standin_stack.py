@@ -1,7 +1,6 @@
 """The example stack from its first preview to its end, with AWS and EKS as stand-ins and a real Kubernetes."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,9 @@ def project(empty: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 
 @pytest.fixture(scope="module")
 def first_up(project: StandinProject) -> str:
-    assert set(project.changes().values()) == {"create"}
+    first = project.changes()
+    assert set(first.values()) == {"create"}
+    assert {"ray-reservation-capacity", "ray-eks-cluster-eksCluster", "ray-gpu-group", "train"} <= set(first)
     return project.must("up", "--yes", "--skip-preview")
 
 

@@ -78,6 +78,7 @@ def declared(*, reserve: bool = True, **changes: Any) -> Recording:
             zones=zones,
             subnets=None,
             reserve=reserve and settings.gpu.nodes > 0,
+            ended=False,
             targets=reserve and settings.gpu.nodes > 0,
             existing=None,
         )

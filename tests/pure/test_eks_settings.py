@@ -30,6 +30,8 @@ def load(stack: str = "dev", **changes: Any) -> EksSettings:
     """Settings of a committed stack with changes; `aws_region` changes aws:region."""
     values: dict[str, Any] = {f"{PROJECT}:{key}": declared["default"] for key, declared in DECLARED.items()}
     values |= yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text())["config"]
+    # The committed one is for documentation: everybody has to put their own.
+    values[f"{PROJECT}:eksEndpointCidrs"] = ["8.8.8.8/32"]
     for key, value in changes.items():
         values[f"aws:{key.removeprefix('aws_')}" if key.startswith("aws_") else f"{PROJECT}:{key}"] = value
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
@@ -87,6 +89,19 @@ def test_every_thing_made_carries_the_stack_beside_the_users_own_tags() -> None:
         ({"eksEndpointCidrs": []}, "eksEndpointCidrs: must list who may reach the cluster's API"),
         ({"eksEndpointCidrs": ["0.0.0.0/0"]}, "eksEndpointCidrs: '0.0.0.0/0' is wider than /8"),
         ({"eksEndpointCidrs": ["0.0.0.0/1", "128.0.0.0/1"]}, "eksEndpointCidrs: '128.0.0.0/1' is wider than /8"),
+        ({"eksEndpointCidrs": ["203.0.113.7/32"]}, "eksEndpointCidrs: '203.0.113.7/32' is no address of the internet"),
+        ({"eksEndpointCidrs": ["10.1.0.0/16"]}, "eksEndpointCidrs: '10.1.0.0/16' is no address of the internet"),
+        ({"eksEndpointCidrs": ["100.64.0.0/10"]}, "eksEndpointCidrs: '100.64.0.0/10' is no address of the internet"),
+        ({"aws_assumeRoles": [{"roleArn": "arn:aws:iam::1:user/x"}]}, "aws:assumeRoles: must be a list of one"),
+        (
+            {"aws_assumeRoles": [{"roleArn": "arn:aws:iam::123456789012:role/x", "externalId": "e"}]},
+            "aws:assumeRoles: must be a list of one {roleArn: arn:aws:iam::...:role/...}, and nothing besides",
+        ),
+        ({"gpuAmiRelease": "1.34.2-20251120"}, "gpuAmiRelease: '1.34.2-20251120' is not a release of eksVersion 1.35"),
+        (
+            {"gpuSecurityGroups": ["sg-0123456789abcdef0"]},
+            "gpuSecurityGroups: 'sg-0123456789abcdef0' belong to a network",
+        ),
         ({"eksEndpointCidrs": [""]}, "eksEndpointCidrs: must list who may reach the cluster's API"),
         ({"vpcCidr": "169.254.0.0/16"}, "vpcCidr: '169.254.0.0/16' is not a private range"),
         (
@@ -117,7 +132,7 @@ def test_every_thing_made_carries_the_stack_beside_the_users_own_tags() -> None:
             "storagePath: 's3://b/c' is a bucket, and eksStorage is fsx",
         ),
         ({"eksStorage": "claim"}, "eksStorage: 'claim' needs storageClass or storageClaim"),
-        ({"eksStorage": "fsx", "storageKeep": True}, "storageKeep: 'true' would keep the file system's interfaces"),
+        ({"eksStorage": "fsx", "storageKeep": True}, "storageKeep: 'true' would keep a file system whose security"),
         ({"kubeconfig": "~/.kube/config"}, "kubeconfig: '~/.kube/config' is not used on eks"),
         ({"eksName": "a_b"}, "eksName: 'a_b' is not a name"),
         ({"tags": {"aws:x": "y"}}, "tags: 'aws:x: y' is not a tag's key and its text"),
@@ -154,6 +169,10 @@ def test_a_setting_that_cannot_be_used_is_named_with_its_value(changes: dict[str
         {"storagePath": "s3://checkpoints/runs"},
         {"eksStorage": "fsx", "fsxGiB": 2400},
         {"eksStorage": "claim", "storageClass": "efs"},
+        {"eksEndpointCidrs": ["none"]},
+        {"eksExistingCluster": "shared", "vpcPrivateSubnets": ["subnet-0123456789abcdef0"]},
+        {"eksExistingCluster": "shared", "gpuSecurityGroups": ["sg-0123456789abcdef0"]},
+        {"aws_assumeRoles": [{"roleArn": "arn:aws:iam::123456789012:role/deploy"}]},
         {"eksStorage": "fsx", "storageKeep": True, "eksExistingCluster": "shared"},
     ],
 )

@@ -118,7 +118,7 @@ def test_what_a_destroy_leaves_in_the_account_is_named_and_fails(
     world.place.make()
     world.has_bed = True
     with Account(world.place.account).open() as records:
-        token = "aws:ec2/vpc:Vpc"  # noqa: S105
+        token = "aws:ec2/vpc:Vpc"
         records.put(Entry(token=token, id="vpc-left", region="us-west-2", inputs={}, outputs={}))
     assert runner.down(world.place) == 1
     assert "aws:ec2/vpc:Vpc vpc-left" in capsys.readouterr().out

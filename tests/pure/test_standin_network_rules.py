@@ -48,6 +48,16 @@ class TestNetwork:
         with refused("InvalidPermission.Duplicate"):
             account.make(tokens.INGRESS_RULE, **rule)
 
+    def test_a_rule_within_a_group_is_there_already(self, account: StandinAccount) -> None:
+        everything = {"protocol": "-1", "fromPort": 0, "toPort": 0}
+        egress = [{**everything, "cidrBlocks": ["0.0.0.0/0"]}, {**everything, "self": True}]
+        group = account.make(tokens.SECURITY_GROUP, name="efa", vpcId=account.vpc().id, egress=egress).id
+        with refused("InvalidPermission.Duplicate"):
+            account.make(tokens.EGRESS_RULE, securityGroupId=group, ipProtocol="-1", cidrIpv4="0.0.0.0/0")
+        with refused("InvalidPermission.Duplicate"):
+            account.make(tokens.EGRESS_RULE, securityGroupId=group, ipProtocol="-1", referencedSecurityGroupId=group)
+        account.make(tokens.INGRESS_RULE, securityGroupId=group, ipProtocol="-1", referencedSecurityGroupId=group)
+
     def test_the_clusters_own_group_has_egress_to_itself_already(self, account: StandinAccount) -> None:
         group = account.cluster().outputs["vpcConfig"]["clusterSecurityGroupId"]
         with refused("InvalidPermission.Duplicate"):

@@ -10,7 +10,7 @@ from tools.setup import pins
 from tools.standin import engine, settings_file
 from tools.standin.__main__ import main
 from tools.standin.place import Place
-from workload.errors import BadInputError
+from workload.errors import BadInputError, ReportedError
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_no_account_cluster_or_backend_of_the_users_is_led_to(place: Place) -> N
     users = {
         "AWS_PROFILE": "prod",
         "AWS_SECRET_ACCESS_KEY": "secret",
-        "KUBECONFIG": "/home/user/config",
+        "KUBECONFIG": "elsewhere/config",
         "PULUMI_ACCESS_TOKEN": "pul-1",
         "PULUMI_BACKEND_URL": "s3://states",
         "PATH": "/usr/bin",
@@ -79,3 +79,15 @@ def test_a_state_has_resources_once_something_was_made(place: Place) -> None:
     assert not place.has_resources()
     place.state.write_text(json.dumps({"checkpoint": {"latest": {"resources": [{"urn": "x"}]}}}))
     assert place.has_resources()
+
+
+def test_one_command_runs_at_a_time_and_a_killed_ones_lock_is_in_nobodys_way(place: Place) -> None:
+    left = place.backend / ".pulumi" / "locks" / "organization" / "dev" / "left.json"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    with place.alone():
+        assert not left.exists()
+        with pytest.raises(ReportedError, match="another command"), place.alone():
+            pass
+    with place.alone():
+        pass

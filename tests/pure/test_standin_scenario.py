@@ -47,6 +47,15 @@ def test_a_node_group_fails_after_long_silence_and_is_there_all_the_same(tmp_pat
     account.delete(failed.value.entry)
 
 
+def test_the_provider_stops_waiting_before_a_longer_silence_ends(tmp_path: Path) -> None:
+    silent = fault("NodeGroup", "AsgInstanceLaunchFailures", silence=36_000, partial="CREATE_FAILED")
+    account = StandinAccount(tmp_path, faults=[silent])
+    cluster, template = account.cluster(), account.template()
+    with pytest.raises(PartialError, match="timeout while waiting"):
+        account.nodes(cluster, template)
+    assert account.calls(token=tokens.NODE_GROUP)[0]["seconds"] == 3600
+
+
 def test_throttling_costs_time_and_only_a_very_long_one_fails(tmp_path: Path) -> None:
     account = StandinAccount(tmp_path, faults=[fault("Vpc", "ThrottlingException", times=3)])
     account.vpc()

@@ -3,11 +3,14 @@
 import dataclasses
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.support.bed_project import SETTINGS, pulumi_home
-from tests.support.project import Project
+from tests.support.project import ROOT, Project
 from tools.bed import Bed
 from tools.bed.charts import chart_folder
 from tools.bed.volumes import STORAGE_CLASS
@@ -15,6 +18,7 @@ from tools.standin import bed_nodes, calls, commands, plugins
 from tools.standin.account import Account, Entry
 from tools.standin.aws_cli import VARIABLE
 from tools.standin.bed_keeper import described
+from tools.standin.overrides import ENDPOINT_CIDRS
 
 STACK = "dev"
 # Of the bed's settings, those that are not about a cluster that is there before.
@@ -56,11 +60,25 @@ class StandinProject(Project):
             folder,
             stack=STACK,
             quick=quick,
-            variables={"PULUMI_HOME": str(home), "TMPDIR": str(home / "tmp"), VARIABLE: str(self.account_folder)},
-            **{**(on_bed() if bed else {}), **settings},
+            variables={
+                "PULUMI_HOME": str(home),
+                "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
+                "TMPDIR": str(home / "tmp"),
+                VARIABLE: str(self.account_folder),
+            },
         )
+        self._start_from_the_example()
+        later = (datetime.now(UTC) + timedelta(days=3)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        own = {"trainSteps": 4, "capacityUntil": later, "eksEndpointCidrs": ENDPOINT_CIDRS}
+        self.set(**{**own, **(on_bed() if bed else {}), **settings})
         # Before everything else on PATH: a real `aws` would ask AWS.
         self.environment["PATH"] = f"{home / 'bin'}:{self.environment['PATH']}"
+
+    def _start_from_the_example(self) -> None:
+        """A project starts from the local stack's settings; this one from those of the stack it is named after."""
+        file = self.folder / f"Pulumi.{STACK}.yaml"
+        example = yaml.safe_load((ROOT / file.name).read_text())
+        file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), **example}, sort_keys=False))
 
     def set_scenario(self, **scenario: Any) -> None:
         (self.account_folder / "scenario.json").write_text(json.dumps(scenario))

@@ -31,28 +31,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     place = Place.of(asked.stack)
     try:
-        if asked.command == "down":
-            return down(place)
-        return up(place, asked.expect) if asked.command == "up" else preview(place, asked.expect)
+        if asked.command != "down":
+            overrides.check_platform(settings_file.read(place.stack), place.stack)
+        with place.alone():
+            if asked.command == "down":
+                return down(place)
+            return up(place, asked.expect) if asked.command == "up" else preview(place, asked.expect)
     except (ReportedError, BedError, SetupError) as error:
         print(f"stand-in: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def preview(place: Place, expect: str) -> int:
-    config = settings_file.read(place.stack)
-    overrides.check_platform(config, place.stack)
     # Of a stack that is up, a preview shows what the next `up` would change.
     is_up = bed_process.running(place) is not None
     if not is_up and place.has_resources():
         place.remove()
-    env = _made(place, config, expect=expect if is_up else "")
+    env = _made(place, expect=expect if is_up else "")
     return engine.run(place, ["preview"], env)
 
 
 def up(place: Place, expect: str) -> int:
-    config = settings_file.read(place.stack)
-    overrides.check_platform(config, place.stack)
     if bed_process.running(place) is None:
         if place.has_resources():
             _say("the cluster of an earlier run is gone, and with it all that the state has: starting anew")
@@ -61,7 +62,7 @@ def up(place: Place, expect: str) -> int:
         place.make()
         _say("starting a Kubernetes cluster on this machine in place of EKS; nodes come with the node groups")
         bed_process.start(place)
-    env = _made(place, config, expect=expect)
+    env = _made(place, expect=expect)
     code = engine.run(place, ["up", "--yes", "--skip-preview"], env)
     _say(f"the cluster stays up; `make down STACK={place.stack} STANDIN=1` ends it")
     return code
@@ -88,8 +89,9 @@ def down(place: Place) -> int:
     return 0
 
 
-def _made(place: Place, config: dict[str, object], *, expect: str) -> dict[str, str]:
+def _made(place: Place, *, expect: str) -> dict[str, str]:
     """Everything a run needs, and what was changed for it, said. `expect` empty: a preview without a cluster."""
+    config = settings_file.read(place.stack)
     place.make()
     engine.prepare(place)
     env = engine.environment(place, os.environ)

@@ -5,7 +5,6 @@ import json
 import secrets
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -89,7 +88,6 @@ class Account:
         self._turn = threading.Lock()
         with contextlib.closing(self._connect()) as connection:
             connection.executescript(_TABLES)
-            connection.execute("insert or ignore into numbers values ('born', ?)", (time.time(),))
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, timeout=60, isolation_level=None)

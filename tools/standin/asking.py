@@ -45,6 +45,12 @@ def tag_facts(entry: Entry) -> dict[str, Any]:
     return {f"tag:{key}": value for key, value in entry.outputs.get("tagsAll", {}).items()}
 
 
+def described(entry: Entry, *without: str) -> dict[str, Any]:
+    """What a resource's data source says of it: its outputs, those left out that only the resource has."""
+    outputs = {name: value for name, value in entry.outputs.items() if name not in ("tagsAll", *without)}
+    return {**outputs, "id": entry.id, "tags": entry.outputs["tagsAll"]}
+
+
 def with_tags(entries: Sequence[Entry], tags: Mapping[str, str]) -> list[Entry]:
     return [entry for entry in entries if tags.items() <= entry.outputs.get("tagsAll", {}).items()]
 

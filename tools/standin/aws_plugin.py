@@ -92,7 +92,7 @@ class AwsPlugin(provider_pb2_grpc.ResourceProviderServicer):
             outputs = {**planning.previewed(KINDS[token], shape, inputs), **self._cloud.said(token, inputs)}
             return provider_pb2.CreateResponse(properties=to_struct(outputs))
         with telling(context, "creating", token):
-            entry = self._cloud.create(token, request.urn, inputs)
+            entry = self._cloud.create(token, request.urn, inputs, request.timeout)
         return provider_pb2.CreateResponse(id=entry.id, properties=to_struct(entry.outputs))
 
     def Update(self, request: Any, context: Any) -> Any:  # noqa: N802

@@ -25,6 +25,8 @@ class Clock:
         with self._account.open() as records:
             if not self._scale:
                 return records.number("clock")
+            if not records.number("born"):
+                records.add("born", time.time())
             return (time.time() - records.number("born")) / self._scale
 
     @property
@@ -40,7 +42,9 @@ class Clock:
         ahead = moment - self.now()
         if self.stands and ahead > 0:
             self.wait(ahead)
-        elif self._cancelled.wait(look):
+            return
+        self.spent += look / self._scale if self._scale else 0.0
+        if self._cancelled.wait(look):
             raise CancelledError
 
     def wait(self, seconds: float) -> None:

@@ -13,6 +13,7 @@ from tools.standin.catalogue import KINDS
 from tools.standin.clock import CancelledError, Clock
 from tools.standin.errors import AwsError, PartialError
 from tools.standin.kinds import Call, Kind
+from tools.standin.outcome import pass_time, refusal, with_status
 from workload.errors import ReportedError
 
 _ROLLS = ("launchTemplate.version", "version", "releaseVersion")
@@ -42,8 +43,8 @@ class Cloud:
     def clock(self) -> Clock:
         return Clock(self.account, self.scenario.scale, self._cancelled)
 
-    def create(self, token: str, urn: str, inputs: Mapping[str, Any]) -> Entry:
-        """Raises AwsError, or PartialError where something was made that is not right."""
+    def create(self, token: str, urn: str, inputs: Mapping[str, Any], timeout: float = 0) -> Entry:
+        """Raises AwsError, or PartialError where something was made that is not right. `timeout` 0: the provider's."""
         kind = KINDS[token]
         with self._operation(token, "create", urn) as (done, clock):
             refused = self._meets(clock, token, "create", urn)
@@ -53,19 +54,20 @@ class Cloud:
             with self.account.open() as records:
                 call = self._call(records, now, token, urn, inputs)
                 references.refuse_dangling(kind, call)
-                refused = refused or _refusal(kind, call)
+                refused = refused or refusal(kind, call)
                 call.id = kind.new_id(call)
                 if kind.exists and records.get(token, call.id):
                     raise AwsError(kind.exists, f"{tokens.kind_of(token)} '{call.id}' already exists")
                 entry = self._made(kind, call)
-                entry = _with_status(entry, refused.partial) if refused else entry
+                entry = with_status(entry, refused.partial) if refused else entry
                 records.put(entry)
             done["id"] = entry.id
+            timeout = timeout or durations.timeout(token)
             if refused:
-                clock.wait(refused.slow)
+                pass_time(clock, entry, refused.slow, timeout)
                 raise PartialError(entry, refused.code, refused.message)
             gateway = not entry.outputs.get("networkInterfaceIds")
-            _pass(clock, entry, durations.seconds(token, "create", gateway=gateway))
+            pass_time(clock, entry, durations.seconds(token, "create", gateway=gateway), timeout)
             return self._settled(kind, clock, urn, entry)
 
     def update(self, token: str, urn: str, id: str, inputs: Mapping[str, Any]) -> Entry:
@@ -82,7 +84,7 @@ class Cloud:
                     raise AwsError("ResourceNotFoundException", f"{tokens.kind_of(token)} '{id}' does not exist")
                 call = self._call(records, now, token, urn, inputs, old)
                 references.refuse_dangling(kind, call)
-                refused = _refusal(kind, call)
+                refused = refusal(kind, call)
                 if not refused:
                     entry = self._changed(kind, call)
                     records.put(entry)
@@ -90,7 +92,9 @@ class Cloud:
                 clock.wait(refused.slow)
                 raise AwsError(refused.code, refused.message)
             try:
-                _pass(clock, entry, durations.seconds(token, "update", resize=not call.changed(*_ROLLS)))
+                pass_time(
+                    clock, entry, durations.seconds(token, "update", resize=not call.changed(*_ROLLS)), float("inf")
+                )
                 return self._settled(kind, clock, urn, entry)
             except PartialError as failed:
                 with self.account.open() as records:
@@ -131,8 +135,8 @@ class Cloud:
         start, done, error = clock.now(), {"id": id}, ""
         try:
             yield done, clock
-        except (AwsError, PartialError) as refusal:
-            error = refusal.code
+        except (AwsError, PartialError) as failed:
+            error = failed.code
             raise
         except CancelledError:
             error = "Cancelled"
@@ -214,7 +218,7 @@ class Cloud:
             with self.account.open() as records:
                 kind.settle(self._call(records, now, entry.token, urn, entry.inputs, entry))
         except AwsError as failed:
-            entry = _with_status(entry, failed.partial)
+            entry = with_status(entry, failed.partial)
             with self.account.open() as records:
                 records.put(entry)
             clock.wait(failed.slow)
@@ -224,28 +228,3 @@ class Cloud:
         except ReportedError as failed:
             raise PartialError(entry, "NodeCreationFailure", str(failed)) from None
         return entry
-
-
-def _refusal(kind: Kind, call: Call) -> AwsError | None:
-    """Raises a refusal at once; returns one that shows only later, of a thing that is there by then."""
-    try:
-        kind.refuse(call)
-    except AwsError as error:
-        if error.partial:
-            return error
-        raise
-    return None
-
-
-def _with_status(entry: Entry, status: str) -> Entry:
-    """A node group that failed runs nothing."""
-    outputs = {**entry.outputs, "status": status} if "status" in entry.outputs else entry.outputs
-    return replace(entry, outputs=outputs, hidden={**entry.hidden, "running": {}, "status": status})
-
-
-def _pass(clock: Clock, entry: Entry, seconds: float) -> None:
-    try:
-        clock.wait(seconds)
-    except CancelledError:
-        message = "context canceled: it may go on being made or changed"
-        raise PartialError(_with_status(entry, "CREATING"), "Cancelled", message) from None

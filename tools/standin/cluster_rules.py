@@ -119,8 +119,8 @@ def addon_healthy(call: Call) -> None:
         message = (
             f"unexpected state 'DEGRADED', wanted target 'ACTIVE'. last error: InsufficientNumberOfReplicas: {name}"
         )
-        # The provider waits 20 minutes for an add-on.
-        raise AwsError("InsufficientNumberOfReplicas", message, slow=1200, partial="DEGRADED")
+        # The provider waits 20 minutes for an add-on, its creation included.
+        raise AwsError("InsufficientNumberOfReplicas", message, slow=1155, partial="DEGRADED")
 
 
 def _cluster_of(call: Call) -> Entry | None:

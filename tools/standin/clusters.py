@@ -1,6 +1,7 @@
 """EKS clusters and what belongs to them, node groups apart."""
 
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from tools.standin import bed, cluster_rules, tokens
@@ -26,10 +27,13 @@ def _cluster(call: Call) -> dict[str, Any]:
     for subnet in vpc_config["subnetIds"][:2]:
         add_interface(call, name, subnet, [group, *vpc_config.get("securityGroupIds", [])])
     issuer = secrets.token_hex(16).upper()
+    _add_creator(call, name)
+    _write_logs(call, name, call.inputs)
     given = bed.read(call.folder)
     return {
         "arn": call.arn("eks", f"cluster/{name}"),
-        "endpoint": given.get("server") or f"https://{issuer}.gr7.{call.region}.eks.amazonaws.com",
+        # Without a bed there is no such place, and no resolver may be asked for it (RFC 2606).
+        "endpoint": given.get("server") or f"https://{issuer}.gr7.{call.region}.eks.amazonaws.invalid",
         "certificateAuthority": {"data": given.get("ca") or authority(call.folder)},
         "identities": [{"oidcs": [{"issuer": f"https://oidc.eks.{call.region}.amazonaws.com/id/{issuer}"}]}],
         "status": "ACTIVE",
@@ -76,8 +80,33 @@ def _cluster_group(call: Call, name: str, vpc: str) -> str:
     return group
 
 
+def _add_creator(call: Call, name: str) -> None:
+    """The access entry that EKS makes for who creates a cluster, unless told otherwise."""
+    access = call.inputs.get("accessConfig", {})
+    if access.get("authenticationMode", "CONFIG_MAP") == "CONFIG_MAP":
+        return
+    if access.get("bootstrapClusterCreatorAdminPermissions", True):
+        inputs = {"clusterName": name, "principalArn": call.scenario.caller}
+        entry_id = f"{name}:{call.scenario.caller}"
+        call.records.put(
+            Entry(token=tokens.ACCESS_ENTRY, id=entry_id, region=call.region, inputs=inputs, outputs=dict(inputs))
+        )
+
+
+def _write_logs(call: Call, name: str, inputs: Mapping[str, Any]) -> None:
+    """EKS makes the log group of a cluster that logs, where there is none, and leaves it behind."""
+    group = f"/aws/eks/{name}/cluster"
+    if inputs.get("enabledClusterLogTypes") and call.records.get(tokens.LOG_GROUP, group) is None:
+        arn = call.arn("logs", f"log-group:{group}")
+        outputs = {"name": group, "arn": arn}
+        call.records.put(
+            Entry(token=tokens.LOG_GROUP, id=group, region=call.region, inputs={"name": group}, outputs=outputs)
+        )
+
+
 def _updated(call: Call) -> dict[str, Any]:
     assert call.old is not None, "an update has something to update"
+    _write_logs(call, call.id, call.inputs)
     old = call.old.outputs
     merged = {
         name: {**old[name], **call.inputs.get(name, {})}
@@ -89,6 +118,7 @@ def _updated(call: Call) -> dict[str, Any]:
 def _deleted(call: Call) -> None:
     """What EKS deletes with a cluster: its security group, and what is recorded in it. Interfaces may outlive it."""
     assert call.old is not None, "a deletion has something to delete"
+    _write_logs(call, call.id, call.old.inputs)
     drop_interfaces(call, call.id, linger=True)
     call.records.remove(tokens.SECURITY_GROUP, call.old.outputs["vpcConfig"]["clusterSecurityGroupId"])
     members = (tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY_ASSOCIATION, tokens.POD_IDENTITY_ASSOCIATION)

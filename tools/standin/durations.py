@@ -37,12 +37,17 @@ _RESIZE = 60.0
 
 
 def seconds(token: str, operation: str, *, gateway: bool = False, resize: bool = False) -> float:
-    """`gateway`: a VPC endpoint without interfaces. `resize`: a node group whose nodes stay as they are."""
+    """`gateway`: a VPC endpoint without interfaces. `resize`: a change that leaves nodes and control plane in place."""
     if gateway and token == tokens.VPC_ENDPOINT:
         return _GATEWAY_ENDPOINT
-    if resize and operation == "update":
+    if resize and operation == "update" and token in (tokens.NODE_GROUP, tokens.CLUSTER):
         return _RESIZE
     return _SECONDS.get(token, (_OTHERS, _OTHERS, _OTHERS))[_AT[operation]]
+
+
+def timeout(token: str) -> float:
+    """How long the provider waits for a creation where the program sets no limit (its documentation, "Timeouts")."""
+    return {tokens.CLUSTER: 1800.0, tokens.NODE_GROUP: 3600.0, tokens.ADDON: 1200.0}.get(token, 3600.0)
 
 
 # How long the provider goes on asking where AWS says DependencyViolation or that a thing is in use

@@ -37,7 +37,7 @@ class EksProvider(Provider):
         options: pulumi.ResourceOptions | None = None,
     ) -> ConstructResult:
         if resource_type != "eks:index:Cluster":
-            raise InputPropertiesError(f"{resource_type} is not modelled by the stand-in; only eks:index:Cluster is")
+            raise refusal(f"{resource_type} is not modelled by the stand-in; only eks:index:Cluster is")
         try:
             eks_rules.check_cli(_cli_version())
             eks_rules.check_known(inputs, names(pulumi_eks.ClusterArgs))
@@ -45,10 +45,15 @@ class EksProvider(Provider):
             eks_rules.check_modelled(inputs)
         except ArgumentError as refused:
             if not refused.argument:
-                raise InputPropertiesError(refused.reason) from None
+                raise refusal(refused.reason) from None
             raise InputPropertyError(refused.argument, refused.reason) from None
         cluster = Cluster(name, inputs, options)
         return ConstructResult(urn=cluster.urn, state=cluster.state)
+
+
+def refusal(reason: str) -> InputPropertiesError:
+    # Without a list, be it empty, the SDK's server fails to tell it.
+    return InputPropertiesError(reason, [])
 
 
 def _cli_version() -> str | None:

@@ -29,6 +29,7 @@ def environment(place: Place, inherited: Mapping[str, str]) -> dict[str, str]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # Every plugin is in the home; the engine would fetch the real ones.
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
         VARIABLE: str(place.account),
         # The Kubernetes provider leaves a copy of each kubeconfig in the temporary folder.
         "TMPDIR": str(place.temporary),

@@ -49,8 +49,11 @@ def before(account: Account, scenario: Scenario, clock: Clock, *, token: str, op
         if fault is None:
             return
         if fault.code not in _THROTTLES or attempt == durations.THROTTLED:
+            message = fault.message or MESSAGES.get(fault.code, fault.code)
+            if fault.partial:
+                raise AwsError(fault.code, message, slow=fault.silence, partial=fault.partial)
             clock.wait(fault.silence)
-            raise AwsError(fault.code, fault.message or MESSAGES.get(fault.code, fault.code), partial=fault.partial)
+            raise AwsError(fault.code, message)
         clock.wait(min(20.0, 0.1 * 2**attempt))
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tools.standin import tokens
+from tools.standin.account import Entry
 from tools.standin.errors import AwsError
 from tools.standin.kinds import Call
 
@@ -30,13 +31,28 @@ def _keys(token: str, inputs: dict[str, Any]) -> list[Key]:
     if token == tokens.SECURITY_GROUP_RULE:
         direction = inputs["type"]
         peers = [*inputs.get("cidrBlocks", []), *inputs.get("ipv6CidrBlocks", []), *inputs.get("prefixListIds", [])]
-        peers += [inputs["sourceSecurityGroupId"]] * ("sourceSecurityGroupId" in inputs)
+        peers += [inputs["sourceSecurityGroupId"]] if "sourceSecurityGroupId" in inputs else []
         peers += [group] * bool(inputs.get("self"))
     else:
         direction = "ingress" if token == tokens.INGRESS_RULE else "egress"
         names = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
         peers = [inputs[name] for name in names if name in inputs]
     return [(group, direction, protocol, *ports, peer) for peer in peers]
+
+
+def _inline(group: Entry) -> list[Key]:
+    """What the rules within a group allow."""
+    found: list[Key] = []
+    for direction in ("ingress", "egress"):
+        for item in group.inputs.get(direction, []):
+            given = {**item, "type": direction, "securityGroupId": group.id}
+            found += _keys(tokens.SECURITY_GROUP_RULE, given)
+            found += [
+                key
+                for other in item.get("securityGroups", [])
+                for key in _keys(tokens.SECURITY_GROUP_RULE, {**given, "self": False, "sourceSecurityGroupId": other})
+            ]
+    return found
 
 
 def rule(call: Call) -> None:
@@ -46,8 +62,8 @@ def rule(call: Call) -> None:
     there = {key for token in _RULES for other in call.records.all(token) if other.id != call.id
              for key in _keys(token, other.inputs)}  # fmt: skip
     entry = call.entry(tokens.SECURITY_GROUP, "securityGroupId")
-    for direction, protocol, low, high, peer in entry.hidden.get("rules", []) if entry else ():
-        there.add((entry.id if entry else "", direction, protocol, low, high, peer))
+    if entry:
+        there |= {(entry.id, *rule) for rule in entry.hidden.get("rules", [])} | set(_inline(entry))
     for key in mine:
         if key in there:
             raise AwsError("InvalidPermission.Duplicate", f'the specified rule "peer: {key[-1]}, ALL" already exists')

@@ -1,4 +1,4 @@
-"""IAM: roles, policies, instance profiles, identity providers."""
+"""IAM: roles, policies, identity providers."""
 
 import json
 import secrets
@@ -73,21 +73,9 @@ def _keep_role(call: Call) -> None:
     """IAM keeps a role that policies hang on, unless the provider takes them off first."""
     if call.old and call.old.inputs.get("forceDetachPolicies"):
         return
-    for token in (tokens.ROLE_POLICY_ATTACHMENT, tokens.ROLE_POLICY, tokens.INSTANCE_PROFILE):
+    for token in (tokens.ROLE_POLICY_ATTACHMENT, tokens.ROLE_POLICY):
         if any(entry.inputs.get("role") == call.id for entry in call.records.all(token)):
             raise AwsError("DeleteConflict", "Cannot delete entity, must detach all policies first.")
-
-
-def _service_role(call: Call) -> dict[str, Any]:
-    name = f"AWSServiceRoleFor{call.inputs['awsServiceName'].partition('.')[0].title()}"
-    path = f"/aws-service-role/{call.inputs['awsServiceName']}/"
-    return {
-        "arn": call.id,
-        "name": name,
-        "path": path,
-        "createDate": _CREATED,
-        "uniqueId": f"AROA{secrets.token_hex(8).upper()}",
-    }
 
 
 KINDS = (
@@ -139,18 +127,6 @@ KINDS = (
         regional=False,
     ),
     Kind(
-        token=tokens.INSTANCE_PROFILE,
-        service="IAM",
-        new_id=lambda call: str(call.inputs["name"]),
-        outputs=_identity("instance-profile"),
-        defaults={"path": "/"},
-        fixed=("name", "namePrefix", "path"),
-        named="name",
-        exists="EntityAlreadyExists",
-        refers=(_OF_ROLE,),
-        regional=False,
-    ),
-    Kind(
         token=tokens.OIDC_PROVIDER,
         service="IAM",
         new_id=lambda call: call.arn(
@@ -160,15 +136,6 @@ KINDS = (
         computed=("thumbprintLists",),
         fixed=("url", "clientIdLists"),
         exists="EntityAlreadyExists",
-        regional=False,
-    ),
-    Kind(
-        token=tokens.SERVICE_LINKED_ROLE,
-        service="IAM",
-        new_id=lambda call: call.arn("iam", f"role/aws-service-role/{call.inputs['awsServiceName']}", region=False),
-        outputs=_service_role,
-        fixed=("awsServiceName", "customSuffix"),
-        exists="InvalidInput",
         regional=False,
     ),
 )

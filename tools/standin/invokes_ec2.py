@@ -5,7 +5,7 @@ from typing import Any
 
 from tools.standin import capacity, tokens
 from tools.standin.account import Entry
-from tools.standin.asking import Asking, matching, only_one, tag_facts, with_tags
+from tools.standin.asking import Asking, described, matching, only_one, tag_facts, with_tags
 from tools.standin.errors import AwsError
 from tools.standin.zones import zones
 
@@ -15,8 +15,7 @@ _LOCAL = {"us-west-2": ("us-west-2-lax-1a", "usw2-lax1-az1"), "us-east-1": ("us-
 
 def _caller(asking: Asking) -> dict[str, Any]:
     account = asking.scenario.account
-    arn = f"arn:aws:iam::{account}:{asking.scenario.principal}"
-    return {"id": account, "accountId": account, "arn": arn, "userId": "AIDASTANDIN"}
+    return {"id": account, "accountId": account, "arn": asking.scenario.caller, "userId": "AIDASTANDIN"}
 
 
 def _partition(asking: Asking) -> dict[str, Any]:
@@ -115,7 +114,8 @@ def _vpc(asking: Asking) -> dict[str, Any]:
     filters |= {"is-default": ["true"]} if arguments.get("default") else {}
     there = with_tags(asking.records.all(tokens.VPC, asking.region), arguments.get("tags", {}))
     found = only_one(matching(there, filters, _vpc_facts), "EC2 VPC")
-    return {**found.outputs, "id": found.id, "state": "available", "default": False, "tags": found.outputs["tagsAll"]}
+    defaults = ("defaultNetworkAclId", "defaultRouteTableId", "defaultSecurityGroupId")
+    return {**described(found, *defaults), "state": "available", "default": False}
 
 
 def _subnet_facts(entry: Entry) -> dict[str, Any]:
@@ -150,9 +150,8 @@ def _found_subnets(asking: Asking) -> list[Entry]:
 def _subnet(asking: Asking) -> dict[str, Any]:
     found = only_one(_found_subnets(asking), "EC2 Subnet")
     size = 2 ** (32 - int(str(found.outputs["cidrBlock"]).partition("/")[2]))
-    extra = {"state": "available", "defaultForAz": False, "tags": found.outputs["tagsAll"]}
     # EC2 keeps five addresses of each subnet to itself.
-    return {**found.outputs, **extra, "id": found.id, "availableIpAddressCount": size - 5}
+    return {**described(found), "state": "available", "defaultForAz": False, "availableIpAddressCount": size - 5}
 
 
 def _subnets(asking: Asking) -> dict[str, Any]:

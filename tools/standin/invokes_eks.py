@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.standin import bed, tokens
 from tools.standin.account import Entry
-from tools.standin.asking import Asking
+from tools.standin.asking import Asking, described
 from tools.standin.errors import AwsError
 
 _UNSAID: dict[str, list[Any]] = {
@@ -101,7 +101,7 @@ def _role(asking: Asking) -> dict[str, Any]:
     found = asking.records.get(tokens.ROLE, name)
     if found is None:
         raise AwsError("NoSuchEntity", f"The role with name {name} cannot be found.")
-    return {**found.outputs, "id": name, "tags": found.outputs["tagsAll"], "roleLastUseds": []}
+    return {**described(found, "forceDetachPolicies"), "roleLastUseds": []}
 
 
 def _policy_document(asking: Asking) -> dict[str, Any]:

@@ -228,4 +228,15 @@ KINDS = (
             Refers(path="routeTableIds[]", token=tokens.ROUTE_TABLE, missing="InvalidRouteTableID.NotFound"),
         ),
     ),
+    Kind(
+        token=tokens.ENDPOINT_ROUTES,
+        service="EC2",
+        new_id=lambda call: f"a-{call.inputs['vpcEndpointId']}{call.inputs['routeTableId']}",
+        fixed=("vpcEndpointId", "routeTableId"),
+        exists="",
+        refers=(
+            Refers(path="vpcEndpointId", token=tokens.VPC_ENDPOINT, missing="InvalidVpcEndpointId.NotFound"),
+            Refers(path="routeTableId", token=tokens.ROUTE_TABLE, missing="InvalidRouteTableID.NotFound"),
+        ),
+    ),
 )

@@ -1,17 +1,19 @@
 """PURE: which settings of an eks stack are changed so that it can run without an account, each with its reason."""
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from infra import instances
+from infra.eks_settings import NOBODY
 from tools.bed.volumes import STORAGE_CLASS
 from workload.errors import BadInputError
 
 PROJECT = "ray-train-efa"
-# Where nobody but this machine reaches the stand-in's endpoint anyway.
-ENDPOINT_CIDRS = ["192.0.2.1/32"]
+# Somebody's, as EKS wants it: nobody but this machine reaches the stand-in's endpoint anyway.
+ENDPOINT_CIDRS = ["1.1.1.1/32"]
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -47,8 +49,8 @@ def for_any(config: Mapping[str, Any], *, now: datetime) -> list[Override]:
     ]
     wanted.append(_Wanted(key="aws:allowedAccountIds", value=None, reason="the stand-in's account is none of yours"))
     wanted.append(_Wanted(key="aws:profile", value=None, reason="no credentials of yours are used"))
-    if not _get(config, "eksEndpointCidrs"):
-        reason = "must be given; this one is for documentation"
+    if not any(map(_is_public, _get(config, "eksEndpointCidrs") or [])):
+        reason = "must be an address of the internet; no call goes there"
         wanted.append(_Wanted(key=_full("eksEndpointCidrs"), value=ENDPOINT_CIDRS, reason=reason))
     until = str(_get(config, "capacityUntil") or "")
     if _get(config, "capacity", "reserve") == "reserve" and not _is_later(until, now):
@@ -155,6 +157,13 @@ def _smaller(instance_type: str) -> str:
     fitting = [one for one in alike if one.gpus == 1 and one.efa_interfaces]
     same = [one for one in fitting if one.family == given.family]
     return min(same or fitting, key=lambda one: one.vcpus).name
+
+
+def _is_public(cidr: object) -> bool:
+    try:
+        return ipaddress.IPv4Network(str(cidr)).is_global
+    except ValueError:
+        return cidr == NOBODY
 
 
 def _is_later(until: str, now: datetime) -> bool:

@@ -1,11 +1,15 @@
 """Where a stack's stand-in keeps everything: a folder of its own under the project's .state."""
 
+import contextlib
+import fcntl
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.setup import pins
+from workload.errors import ReportedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +70,22 @@ class Place:
         except FileNotFoundError:
             return False
         return bool((content["checkpoint"].get("latest") or {}).get("resources"))
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """For one command at a time, which then also clears the locks that a killed CLI has left on the state.
+
+        Raises ReportedError where another one runs.
+        """
+        self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self.folder.with_name(f"{self.stack}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ReportedError(f"another command of the stand-in runs for stack {self.stack}") from None
+            for left in (self.backend / ".pulumi" / "locks").rglob("*.json"):
+                left.unlink()
+            yield
 
     def make(self) -> None:
         """Readable for its owner alone: the bed's tokens are here, and a state with an empty passphrase."""

@@ -60,6 +60,11 @@ class Scenario:
     gone: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
 
+    @property
+    def caller(self) -> str:
+        """The ARN of who asks."""
+        return f"arn:aws:iam::{self.account}:{self.principal}"
+
 
 def read(folder: Path) -> Scenario:
     """The scenario of that folder, or one in which all goes well. Raises BadInputError for what it cannot mean."""

@@ -1,0 +1,52 @@
+"""PURE: what of a stack's AWS resources bills while it is there, and what a destroy leaves on purpose."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
+# By type: what it is called, dearest first.
+BILLED = {
+    RESERVATION: "capacity reservation",
+    "aws:eks/nodeGroup:NodeGroup": "node group",
+    "aws:fsx/lustreFileSystem:LustreFileSystem": "FSx file system",
+    "aws:eks/cluster:Cluster": "EKS control plane",
+    "aws:ec2/natGateway:NatGateway": "NAT gateway",
+    "aws:ec2/eip:Eip": "public address",
+}
+_KEPT = {"aws:s3/bucket:Bucket": "bucket", "aws:fsx/lustreFileSystem:LustreFileSystem": "FSx file system"}
+_KEY = "aws:kms/key:Key"
+
+State = Sequence[Mapping[str, Any]]
+
+
+def still_billing(resources: State, *, stack: str, region: str) -> list[str]:
+    """Lines for a stack that an `up` or a destroy left half-way; empty where nothing of it bills."""
+    found = [
+        f"{name} {resource['id']}"
+        for token, name in BILLED.items()
+        for resource in resources
+        if resource["type"] == token and resource.get("id") and not resource.get("external")
+    ]
+    if not found:
+        return []
+    lines = [f"still there, and billing: {', '.join(found)}", f"`efactl down -s {stack}` ends it all"]
+    reservations = [one["id"] for one in resources if one["type"] == RESERVATION and not one.get("external")]
+    if reservations:
+        ids = " ".join(map(str, reservations))
+        lines.append(
+            "should that fail, end the dearest by hand: aws ec2 cancel-capacity-reservation "
+            f"--region {region} --capacity-reservation-id {ids}"
+        )
+    return lines
+
+
+def kept(resources: State) -> list[str]:
+    """What a destroy of these leaves: by setting (storageKeep), or because AWS deletes it later."""
+    found = [
+        f"{name} {resource['id']} (storageKeep)"
+        for token, name in _KEPT.items()
+        for resource in resources
+        if resource["type"] == token and resource.get("retainOnDelete")
+    ]
+    keys = [str(resource["id"]) for resource in resources if resource["type"] == _KEY]
+    return [*found, *(f"KMS key {key} (AWS deletes it in 7 days; it costs nothing until then)" for key in keys)]

@@ -1,0 +1,1 @@
+"""The picture in docs/architecture.md, drawn from the graph that the program registers: `make diagram`."""
