@@ -1,6 +1,7 @@
 """Typed reading of Pulumi configuration that collects every problem instead of stopping at the first."""
 
 import difflib
+import ipaddress
 import json
 import math
 import re
@@ -98,6 +99,29 @@ class ConfigReader:
         if value not in allowed:
             self.problem(key, value, f"is none of {', '.join(allowed)}")
         return value
+
+    def texts(self, key: str) -> list[str]:
+        return [str(value).strip() for value in self.json_value(key, list)]
+
+    def all_matching(self, key: str, pattern: re.Pattern[str], what: str) -> tuple[str, ...]:
+        """A list of texts of which `pattern` matches each as a whole."""
+        values = self.texts(key)
+        for value in values:
+            if not pattern.fullmatch(value):
+                self.problem(key, value, f"is not {what}")
+        return tuple(values)
+
+    def network(self, key: str, text: str) -> str:
+        """The text of an IPv4 network, or empty where it is none."""
+        try:
+            return str(ipaddress.IPv4Network(text))
+        except ValueError:
+            self.problem(key, text, "is not an IPv4 network like 10.20.0.0/16 (no bits set behind the prefix)")
+            return ""
+
+    def one_integer(self, key: str, allowed: Sequence[int]) -> int:
+        value = self.one_of(key, [str(number) for number in allowed])
+        return int(value) if value.isdecimal() else allowed[0]
 
     def integer(self, key: str, *, at_least: int, at_most: int | None = None) -> int:
         value: int | None = self._parsed(key, int, "a whole number")

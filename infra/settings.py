@@ -15,7 +15,8 @@ import pulumi
 import yaml
 
 from infra.config_reader import ConfigReader
-from infra.eks_settings import EksSettings, read_eks
+from infra.eks_settings import EksSettings
+from infra.eks_settings_reader import read_eks
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from workload.errors import ReportedError
 from workload.transport import EXPECTATIONS

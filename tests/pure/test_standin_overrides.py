@@ -22,14 +22,16 @@ def changed(found: list[overrides.Override]) -> dict[str, Any]:
     return {one.key.removeprefix("ray-train-efa:"): one.value for one in found}
 
 
-def test_a_preview_of_the_example_stack_changes_nothing() -> None:
+def test_a_preview_of_the_example_stack_changes_only_what_everybody_must() -> None:
     overrides.check_platform(DEV, "dev")
-    assert overrides.for_any(DEV, now=NOW) == []
+    [endpoint] = overrides.for_any(DEV, now=NOW)
+    assert endpoint.key == "ray-train-efa:eksEndpointCidrs"
+    assert "203.0.113.7/32" in endpoint.line(), "the one for documentation, which EKS refuses"
 
 
 def test_a_reservation_that_has_ended_gets_an_end_in_the_future_and_one_that_is_not_made_gets_none() -> None:
-    over = config(capacityUntil="2026-11-01T00:00:00Z", eksEndpointCidrs=["10.0.0.0/8"])
-    assert changed(overrides.for_any(over, now=NOW)) == {"capacityUntil": "2026-12-29T12:00:00Z"}
+    over = config(capacityUntil="2026-11-01T00:00:00Z", eksEndpointCidrs=["8.8.8.8/32"])
+    assert changed(overrides.for_any(over, now=NOW)) == {"capacityUntil": "2026-12-06T12:00:00Z"}
     assert overrides.for_any({**over, "ray-train-efa:capacity": "none"}, now=NOW) == []
 
 
@@ -37,7 +39,7 @@ def test_secrets_are_left_out_and_not_shown() -> None:
     given = config(
         hfToken={"secure": "v1:abc"},
         jobSecretEnv={"KEY": {"secure": "v1:abc"}},
-        eksEndpointCidrs=["10.0.0.0/8"],
+        eksEndpointCidrs=["8.8.8.8/32"],
         capacity="none",
     )
     found = overrides.for_any(given, now=NOW)
@@ -46,7 +48,12 @@ def test_secrets_are_left_out_and_not_shown() -> None:
 
 
 def test_nobodys_credentials_are_used() -> None:
-    given = {**DEV, "aws:profile": "training", "aws:allowedAccountIds": ["1"]}
+    given = {
+        **DEV,
+        "ray-train-efa:eksEndpointCidrs": ["none"],
+        "aws:profile": "training",
+        "aws:allowedAccountIds": ["1"],
+    }
     assert changed(overrides.for_any(given, now=NOW)) == {"aws:profile": None, "aws:allowedAccountIds": None}
 
 

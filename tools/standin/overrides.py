@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from infra import instances
-from infra.eks_settings import NOBODY
+from infra.eks_network_reader import NOBODY
 from tools.bed.volumes import STORAGE_CLASS
 from workload.errors import BadInputError
 
@@ -54,8 +54,8 @@ def for_any(config: Mapping[str, Any], *, now: datetime) -> list[Override]:
         wanted.append(_Wanted(key=_full("eksEndpointCidrs"), value=ENDPOINT_CIDRS, reason=reason))
     until = str(_get(config, "capacityUntil") or "")
     if _get(config, "capacity", "reserve") == "reserve" and not _is_later(until, now):
-        later = (now + timedelta(days=30)).strftime(_TIME)
-        reason = "a reservation that has ended would not be made; this is in 30 days"
+        later = (now + timedelta(days=7)).strftime(_TIME)
+        reason = "a reservation that has ended would not be made; this is in a week"
         wanted.append(_Wanted(key=_full("capacityUntil"), value=later, reason=reason))
     return _changes(config, wanted)
 
