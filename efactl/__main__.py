@@ -1,20 +1,21 @@
 """The command line of ray-train-efa."""
 
 import argparse
+import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from efactl import commands
 from efactl.exit_codes import MEANINGS, ExitCode
-from efactl.stack import Stack
 from workload.errors import BadInputError, ReportedError
+from workload.transport import EXPECTATIONS
 
-COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
-    "up": (commands.up, "bring the stack up: cluster, job, verdict; the exit code says how it went"),
-    "outputs": (commands.outputs, "the main figures of the stack's last run"),
-    "stop": (commands.stop, "stop the stack's running job; the cluster stays"),
-    "down": (commands.down, "destroy the stack and show that nothing is left"),
+STACK_COMMANDS = {
+    "up": "bring the stack up: cluster, job, verdict; the exit code says how it went",
+    "outputs": "the main figures of the stack's last run",
+    "stop": "stop the stack's running job; the cluster stays",
+    "down": "destroy the stack and show that nothing is left",
 }
+TRANSPORT = "judge NCCL logs from any launcher: over what did the hosts communicate?"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,25 +27,56 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands_of = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, summary) in COMMANDS.items():
+    for name, summary in STACK_COMMANDS.items():
         command = commands_of.add_parser(name, help=summary, description=summary)
         command.add_argument(
             "-s", "--stack", default="local", help="the stack, as in Pulumi.STACK.yaml (default: local)"
         )
         command.add_argument("--json", action="store_true", help="print facts as JSON on standard output")
+    _add_transport(commands_of.add_parser("transport", help=TRANSPORT, description=TRANSPORT))
     return top
+
+
+def _add_transport(command: argparse.ArgumentParser) -> None:
+    command.add_argument("files", nargs="+", metavar="FILE", help="a log, or several of one run; - is standard input")
+    command.add_argument("--expect", required=True, choices=EXPECTATIONS, help="what the hosts should have used")
+    command.add_argument("--hosts", type=_count, metavar="N", help="how many hosts must have taken part")
+    command.add_argument("--ranks", type=_count, metavar="N", help="how many ranks must have taken part")
+    command.add_argument("--nics", type=_count, metavar="N", help="how many EFA interfaces each host must have found")
+    command.add_argument("--gdr", action="store_true", help="demand GPUDirect RDMA (instance types that have it)")
+    command.add_argument("--json", action="store_true", help="print verdict and facts as JSON on standard output")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 up")
+    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
-    action, _ = COMMANDS[asked.command]
     try:
-        return int(action(Stack(asked.stack), as_json=asked.json))
+        return int(_do(asked))
     except ReportedError as error:
         print(f"efactl {asked.command}: {error}", file=sys.stderr)
         return int(ExitCode.BAD_INPUT if isinstance(error, BadInputError) else ExitCode.FAILED)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
+
+
+def _do(asked: argparse.Namespace) -> ExitCode:
+    # Imported where needed: Ray alone takes a second, and `transport` works where there is neither Ray nor Pulumi.
+    if asked.command == "transport":
+        from efactl.transport import transport
+        from workload.transport_rule import Wanted
+
+        wanted = Wanted(expect=asked.expect, hosts=asked.hosts, ranks=asked.ranks, nics=asked.nics, gdr=asked.gdr)
+        return transport(asked.files, wanted, as_json=asked.json)
+    from efactl.stack import Stack
+
+    action = getattr(importlib.import_module("efactl.commands"), asked.command)
+    code: ExitCode = action(Stack(asked.stack), as_json=asked.json)
+    return code
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ def up(stack: Stack, *, as_json: bool) -> ExitCode:
     for line in stack.release_dead_locks():
         _note(line)
     began = datetime.datetime.now(datetime.UTC)
-    status = stack.run(["up", "--yes", "--skip-preview"], aside=as_json)
+    refresh = ["--refresh"] if _reservation_ended(stack) else []
+    status = stack.run(["up", "--yes", "--skip-preview", *refresh], aside=as_json)
     run = _run(stack)
     if as_json:
         print(json.dumps(run, indent=2))
@@ -87,7 +88,6 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     # Nothing can be deleted there, and the provider would fail on each Helm release (pulumi-kubernetes#2675).
     command = ["state", "delete", "--all", "--force", "--yes"] if forget else ["destroy", "--yes", "--skip-preview"]
     if answers and _reservation_ended(stack):
-        # AWS refuses to cancel it, and only a refresh forgets what is no more.
         command.append("--refresh")
     kept_in_aws = leftovers.kept(stack.resources()) if stack.config("platform") == "eks" else []
     status = stack.run(command, aside=as_json)
@@ -121,6 +121,7 @@ def _note_billing(stack: Stack) -> None:
 
 
 def _reservation_ended(stack: Stack) -> bool:
+    """Whether AWS has ended it by itself: then it cannot be cancelled, and only a refresh forgets it."""
     until = stack.config("capacityUntil")
     if stack.config("platform") != "eks" or not until:
         return False

@@ -25,7 +25,7 @@ _CREDENTIALS = (
     "AuthFailure",
 )
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "not authorized")
-_NOT_FOUND = ("NotFound", "InvalidInstanceType", "couldn't find", "empty result", "doesn't exist")
+_NOT_FOUND = ("NotFound", "no matching", "InvalidInstanceType", "couldn't find", "empty result", "doesn't exist")
 
 
 class AwsError(ReportedError):

@@ -73,23 +73,26 @@ class CoreAddonsArgs:
 
 
 class CoreAddons(pulumi.ComponentResource):
-    """Deployments: EKS calls them degraded for as long as no node takes them."""
+    """Deployments: EKS calls them degraded for as long as no node takes them.
 
-    addons: Sequence[pulumi.Resource]
+    `dns` is what pods find each other by, `volumes` what a pod with a claim does not start without.
+    """
+
+    dns: pulumi.Resource
+    volumes: Sequence[pulumi.Resource]
 
     def __init__(self, name: str, args: CoreAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ray-train-efa:infra:CoreAddons", name, None, opts)
         pinned = versions.EKS[args.version]
-        self.addons = [
-            eks_addon(
-                f"{name}-coredns",
-                args.cluster_name,
-                "coredns",
-                pinned.coredns,
-                parent=self,
-                after=args.system_nodes,
-            )
-        ]
+        self.dns = eks_addon(
+            f"{name}-coredns",
+            args.cluster_name,
+            "coredns",
+            pinned.coredns,
+            parent=self,
+            after=args.system_nodes,
+        )
+        self.volumes = []
         if args.ebs_csi:
             role = PodRole(
                 f"{name}-ebs-csi",
@@ -97,7 +100,7 @@ class CoreAddons(pulumi.ComponentResource):
                 managed=f"arn:{args.partition}:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy",
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            self.addons.append(
+            self.volumes = [
                 eks_addon(
                     f"{name}-ebs-csi",
                     args.cluster_name,
@@ -107,7 +110,7 @@ class CoreAddons(pulumi.ComponentResource):
                     parent=self,
                     after=args.system_nodes,
                 )
-            )
+            ]
         self.register_outputs({"version": args.version})
 
 

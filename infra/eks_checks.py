@@ -34,7 +34,8 @@ def notes(settings: EksSettings, *, now: datetime) -> list[str]:
     if left <= timedelta():
         return [
             f"capacityUntil {capacity.until} has passed: nothing is reserved any more. GPU nodes that run go on, and "
-            "one that is lost is not replaced: set a later time, or capacity: none; either launches them anew"
+            "one that is lost is not replaced: set a later time, or capacity: none; either launches them anew. AWS "
+            "cannot cancel what it has ended: run with --refresh (efactl does)"
         ]
     if left > _LONG_RESERVATION:
         return [

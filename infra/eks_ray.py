@@ -83,7 +83,7 @@ class EksRay(pulumi.ComponentResource):
         if role:
             nodes_after += role.policies
         system: list[pulumi.Resource] = []
-        core: list[pulumi.Resource] = []
+        core: CoreAddons | None = None
         if args.existing is None and role is not None:
             node_addons = NodeAddons(
                 f"{name}-node-addons",
@@ -104,7 +104,7 @@ class EksRay(pulumi.ComponentResource):
                 system_nodes=system,
                 ebs_csi=settings.cluster.ebs_csi,
             )
-            core = [*CoreAddons(f"{name}-core-addons", core_args, own).addons]
+            core = CoreAddons(f"{name}-core-addons", core_args, own)
         gpu = self._gpu(name, args, cluster, network, role, reservation, nodes_after)
         provider = kubernetes_provider(
             f"{name}-provider", kubeconfig=cluster.kubeconfig, context=None, cluster_id=cluster.arn, opts=own
@@ -144,7 +144,8 @@ class EksRay(pulumi.ComponentResource):
                 system=system,
                 gpu=[gpu.resource] if gpu else [],
                 node_groups=[gpu.revision] if gpu else [],
-                before_pods=[*core, *storage.ready],
+                before_pods=[*(core.volumes if core else []), *storage.ready],
+                before_ready=[core.dns] if core else [],
                 service_account=SERVICE_ACCOUNT,
                 claim_volume=storage.volume,
             ),

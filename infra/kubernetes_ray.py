@@ -25,7 +25,7 @@ class KubernetesRayArgs:
 
     On eks: `provider` reaches the cluster, and so does `kubeconfig`; what runs on system nodes waits for `system`, what
     runs on GPU nodes for `gpu`, of which `node_groups` tells when they are others. Ray's pods wait for `before_pods`
-    besides, run as `service_account`, and their claim is bound to `claim_volume`.
+    besides, are Ready only with `before_ready`, run as `service_account`, and their claim is bound to `claim_volume`.
     """
 
     settings: KubernetesSettings
@@ -37,6 +37,7 @@ class KubernetesRayArgs:
     gpu: Sequence[pulumi.Resource] = ()
     node_groups: Sequence[pulumi.Input[str]] = ()
     before_pods: Sequence[pulumi.Resource] = ()
+    before_ready: Sequence[pulumi.Resource] = ()
     service_account: str = ""
     claim_volume: pulumi.Input[str] | None = None
 
@@ -143,7 +144,8 @@ class KubernetesRay(pulumi.ComponentResource):
             one_zone=bool(settings.instance and settings.instance.efa_interfaces),
             ready_seconds=settings.ready_seconds,
             unschedulable_seconds=settings.unschedulable_seconds,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster.resource]),
+            # Without names (before_ready) workers look for their head and go on looking: time that is not Ray's.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster.resource, *args.before_ready]),
         ).pods
 
     def _guarded_provider(self, name: str, args: KubernetesRayArgs) -> k8s.Provider:

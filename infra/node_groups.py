@@ -233,7 +233,7 @@ def _revision(group: aws.eks.NodeGroup) -> pulumi.Output[str]:
 
 
 def _made(*, name: str, status: str | None, version: str, urn: str) -> str:
-    """A failed group stays in the state, and the next update of it, which has nothing to change, would call it good."""
+    """A failed group stays in the state, and the next update of it, which changes nothing, would pass."""
     if status in ("CREATE_FAILED", "DELETE_FAILED", "DEGRADED"):
         raise pulumi.RunError(
             f"node group {name} is {status}: aws eks describe-nodegroup says why. `pulumi up --refresh` tries again "

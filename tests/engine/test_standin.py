@@ -1,11 +1,13 @@
 """The stand-in `aws` plugin on the real CLI."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.support.standin_stack import Stack
 from tools.standin import calls, tokens
+from tools.standin.account import Account
 
 pytestmark = pytest.mark.engine
 
@@ -99,7 +101,7 @@ def test_a_node_group_that_failed_is_in_the_state_and_a_second_up_takes_it_as_it
     done = stack.up()
     assert done.returncode != 0
     assert "AsgInstanceLaunchFailures" in done.stdout
-    # As the bridge under the real provider does it: nothing differs, so AWS is not asked, and the failure is forgotten.
+    # As the bridge under the real provider does it: nothing differs, so AWS is not told, and the failure is forgotten.
     assert stack.up().returncode == 0
     assert stack.outputs()["status"] == "CREATE_FAILED"
     stack.destroy()
@@ -124,3 +126,99 @@ def test_a_cluster_deleted_outside_does_not_keep_the_stack_from_being_destroyed(
     stack.scenario(gone=["Cluster"])
     stack.destroy()
     assert stack.left() == []
+
+
+def test_a_change_that_failed_is_not_tried_by_the_next_up_but_by_the_one_after_it_or_with_a_refresh(
+    tmp_path: Path,
+) -> None:
+    stack = Stack(tmp_path)
+    assert stack.up().returncode == 0
+    stack.set(tokens="optional")
+    stack.scenario(faults=[{"type": "NodeGroup", "operation": "update", "code": "AsgInstanceLaunchFailures"}])
+    done = stack.up()
+    assert done.returncode != 0
+    assert "AsgInstanceLaunchFailures" in done.stdout
+    # As the bridge under the real provider does it: the state has what was planned, with the error beside it.
+    updates = len(stack.order("update"))
+    assert stack.up().returncode == 0
+    assert len(stack.order("update")) == updates, "it only reads what there is"
+    assert stack.changes() == {f"{tokens.NODE_GROUP}::gpu": "update"}
+    stack.scenario(faults=[{"type": "NodeGroup", "operation": "update", "code": "ResourceLimitExceeded", "skip": 1}])
+    assert stack.up().returncode != 0
+    updates = len(stack.order("update"))
+    assert stack.run("up", "--yes", "--skip-preview", "--refresh").returncode == 0
+    assert stack.order("update")[updates:] == ["NodeGroup"]
+    group = next(entry for entry in Account(stack.account).remaining() if entry.token == tokens.NODE_GROUP)
+    assert group.inputs["launchTemplate"]["version"] == "2"
+
+
+ENCRYPTED = """
+import json
+import pulumi
+import pulumi_aws as aws
+
+key = pulumi.Config().get("key") or ""
+vpc = aws.ec2.Vpc("net", cidr_block="10.20.0.0/16")
+subnets = [
+    aws.ec2.Subnet(zone, vpc_id=vpc.id, cidr_block=f"10.20.{at * 16}.0/20", availability_zone=f"us-west-2{zone}")
+    for at, zone in enumerate("ab")]
+trust = {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
+role = aws.iam.Role("control", assume_role_policy=json.dumps({"Version": "2012-10-17", "Statement": [trust]}))
+keys = {name: aws.kms.Key(name) for name in ("one", "two")}
+config = {"provider": {"key_arn": keys[key].arn}, "resources": ["secrets"]} if key else None
+cluster = aws.eks.Cluster(
+    "eks", name="ray", role_arn=role.arn, vpc_config={"subnet_ids": [it.id for it in subnets]},
+    encryption_config=config)
+pulumi.export("key", cluster.encryption_config.apply(lambda found: found and found.provider.key_arn))
+for name in keys:
+    pulumi.export(name, keys[name].arn)
+"""
+
+
+def test_a_key_for_secrets_comes_in_place_stays_for_good_and_only_leaving_it_out_replaces(tmp_path: Path) -> None:
+    stack = Stack(tmp_path, ENCRYPTED)
+    stack.set(**{"aws:region": "us-west-2"})
+    assert stack.up().returncode == 0
+    cluster = f"{tokens.CLUSTER}::eks"
+    for key in ("one", "two"):
+        stack.set(key=key)
+        assert stack.changes() == {cluster: "update"}
+        assert stack.up().returncode == 0
+        assert stack.outputs()["key"] == stack.outputs()["one"]
+    assert stack.changes() == {cluster: "update"}, "what EKS was never told stays a change"
+    stack.set(key="")
+    assert stack.changes()[cluster] == "replace"
+    stack.destroy()
+
+
+RESERVED = """
+import pulumi
+import pulumi_aws as aws
+
+aws.ec2.CapacityReservation(
+    "gpu", instance_type="g6.12xlarge", instance_platform="Linux/UNIX", availability_zone="us-west-2a",
+    instance_count=2, end_date_type="limited", end_date=pulumi.Config().require("until"))
+"""
+
+
+def test_a_reservation_past_its_end_cannot_be_cancelled_until_a_refresh_takes_it_for_gone(tmp_path: Path) -> None:
+    stack = Stack(tmp_path, RESERVED)
+    until = datetime.now(UTC) + timedelta(days=1)
+    stack.set(**{"aws:region": "us-west-2", "until": until.strftime("%Y-%m-%dT%H:%M:%SZ")})
+    assert stack.up().returncode == 0
+    stack.scenario(ahead=2 * 86_400)
+    done = stack.run("destroy", "--yes", "--skip-preview")
+    assert done.returncode != 0
+    assert "api error IncorrectState" in done.stdout
+    assert "1 deleted" in stack.must("refresh", "--yes", "--skip-preview")
+    stack.destroy()
+    assert stack.left() == []
+
+
+def test_a_question_about_what_is_not_there_fails_in_the_providers_words(tmp_path: Path) -> None:
+    stack = Stack(tmp_path, "import pulumi_aws as aws\naws.eks.get_cluster(name='ray')\n")
+    stack.set(**{"aws:region": "us-west-2"})
+    done = stack.run("preview")
+    assert done.returncode != 0
+    assert "reading EKS Cluster (ray): couldn't find resource" in done.stdout
+    assert "ResourceNotFoundException" not in done.stdout

@@ -8,6 +8,7 @@ import pulumi
 from pulumi.runtime import mocks, rpc
 
 STACK_TYPE = "pulumi:pulumi:Stack"
+Answer = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Recording(list[Registered]):
 class _Echo(pulumi.runtime.Mocks):
     """Answers with the inputs, and with what a provider would add."""
 
-    def __init__(self, answers: Mapping[str, Mapping[str, Any]], calls: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, answers: Mapping[str, Mapping[str, Any]], calls: Mapping[str, Answer]) -> None:
         self.answers = answers
         self.calls = calls
 
@@ -55,7 +56,8 @@ class _Echo(pulumi.runtime.Mocks):
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
         if args.token not in self.calls:
             raise AssertionError(f"a provider was asked: {args.token}")
-        return {**args.args, **self.calls[args.token]}
+        answer = self.calls[args.token]
+        return {**args.args, **(answer(args.args) if callable(answer) else answer)}
 
 
 class _Monitor(mocks.MockMonitor):
@@ -72,13 +74,14 @@ def run(
     program: Callable[[], Any],
     answers: Mapping[str, Mapping[str, Any]] | None = None,
     *,
-    calls: Mapping[str, Mapping[str, Any]] | None = None,
+    calls: Mapping[str, Answer] | None = None,
     inside: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Recording:
     """What `program` registers, all of it: only at its end can something be said to be absent.
 
-    `answers` are outputs to add, by type token; `calls` what invokes answer, by token; an Output that the program
-    returns is waited for. `inside` are resources that remote components have made, by the URN that `reference` takes.
+    `answers` are outputs to add, by type token; `calls` what invokes answer, by token, or a function of their
+    arguments; an Output that the program returns is waited for. `inside` are resources that remote components have
+    made, by the URN that `reference` takes.
     """
     echo = _Echo(answers or {}, calls or {})
     monitor = _Monitor(echo)

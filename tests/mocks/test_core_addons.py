@@ -17,12 +17,14 @@ ADDON = "aws:eks/addon:Addon"
 ROLE = "aws:iam/role:Role"
 ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 ROLE_ARN = "arn:aws:iam::111122223333:role/made"
+TAGS = {"ray-train-efa/stack": "dev", "team": "ml"}
 BEFORE_NODES = {"vpc-cni", "kube-proxy", "eks-pod-identity-agent"}
 
 
 def made(version: str = "1.34", *, ebs_csi: bool = False, partition: str = "aws") -> Recording:
     def declare() -> None:
-        node = NodeAddons("node", NodeAddonsArgs(cluster_name="ray-dev", version=version, partition=partition))
+        args = NodeAddonsArgs(cluster_name="ray-dev", version=version, partition=partition, tags=TAGS)
+        node = NodeAddons("node", args)
         group = aws.eks.NodeGroup(
             "system",
             cluster_name="ray-dev",
@@ -84,6 +86,12 @@ def test_what_makes_a_node_ready_is_there_before_it_and_dns_comes_after() -> Non
 def test_network_policies_are_enforced() -> None:
     values = json.loads(addon(made(), "vpc-cni").inputs["configurationValues"])
     assert values["enableNetworkPolicy"] == "true", "the add-on's schema wants text"
+
+
+def test_the_interfaces_that_the_cni_makes_carry_the_stacks_tags() -> None:
+    values = json.loads(addon(made(), "vpc-cni").inputs["configurationValues"])
+    assert json.loads(values["env"]["ADDITIONAL_ENI_TAGS"]) == TAGS
+    assert all(isinstance(value, str) for value in values["env"].values()), "the add-on's schema wants text"
 
 
 def test_the_cni_has_a_role_of_its_own_so_that_nodes_need_none() -> None:

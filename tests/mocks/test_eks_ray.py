@@ -157,6 +157,12 @@ def test_ray_pods_start_only_when_their_identity_is_there(stack: Recording) -> N
     assert association.inputs["namespace"] == cluster.inputs["metadata"]["namespace"]
 
 
+def test_ray_comes_up_beside_the_name_service_and_is_ready_only_with_it(stack: Recording) -> None:
+    [dns] = [one for one in stack.of_type("aws:eks/addon:Addon") if one.inputs["addonName"] == "coredns"]
+    assert key(dns) not in waits_for(stack, stack.one("kubernetes:ray.io/v1:RayCluster"))
+    assert key(dns) in waits_for(stack, stack.one("pulumi-python:dynamic/infra:RayClusterReady"))
+
+
 def test_nothing_stands_outside_the_component(stack: Recording) -> None:
     roots = [resource for resource in stack if not resource.request.parent or STACK_TYPE in resource.parent]
     assert {resource.name for resource in roots} <= {"ray"}

@@ -53,6 +53,8 @@ def gpu_args(**changes: Any) -> GpuNodesArgs:
         market="on-demand",
         reservation="cr-1",
         placement_group=None,
+        other_security_groups=(),
+        roll=True,
         after=(),
     )
     return dataclasses.replace(made, **changes)
@@ -64,6 +66,7 @@ def gpu(**changes: Any) -> Recording:
 
 def system(**changes: Any) -> Recording:
     made = SystemNodesArgs(
+        label="ray-dev-system",
         cluster_name="ray-dev",
         version="1.34",
         role_arn="arn:aws:iam::123456789012:role/nodes",
@@ -117,6 +120,27 @@ def test_nodes_follow_the_newest_version_of_their_template() -> None:
         [template, group] = [recording.one(TEMPLATE), recording.one(NODE_GROUP)]
         assert group.inputs["launchTemplate"] == {"id": f"{template.name}-id", "version": "3"}
         assert template.name in group.dependencies
+
+
+def test_groups_of_others_are_on_the_interfaces_beside_the_clusters_and_the_nodes_own() -> None:
+    recording = gpu(other_security_groups=["sg-fsx", "sg-nfs"])
+    [interface] = recording.one(TEMPLATE).inputs["networkInterfaces"]
+    assert interface["securityGroups"] == ["sg-cluster", "gpu-efa-id", "sg-fsx", "sg-nfs"]
+    within = recording.one(SECURITY_GROUP).inputs["ingress"]
+    assert within == [{"protocol": "-1", "fromPort": 0, "toPort": 0, "self": True}], "EFA passes in the own group alone"
+    plain = gpu(other_security_groups=["sg-fsx"], instance=known("g6.xlarge")).one(TEMPLATE).inputs
+    assert plain["vpcSecurityGroupIds"] == ["sg-cluster", "gpu-efa-id", "sg-fsx"]
+
+
+@pytest.mark.parametrize(("roll", "ignored"), [(True, []), (False, ["launchTemplate"])])
+def test_running_nodes_stay_on_their_version_of_the_template_where_they_are_not_to_roll(
+    roll: bool, ignored: list[str]
+) -> None:
+    recording = gpu(roll=roll, reservation=None, nodes=0)
+    group = recording.one(NODE_GROUP)
+    assert list(group.request.ignoreChanges) == ignored
+    assert group.request.deleteBeforeReplace, "what else the group needs stays"
+    assert list(recording.one(TEMPLATE).request.ignoreChanges) == [], "the template itself follows its settings"
 
 
 def test_the_template_names_the_reservation_and_the_group_it_is_in() -> None:
@@ -177,6 +201,27 @@ def test_the_ami_release_is_pinned_where_it_is_given(given: str, release: str | 
     assert inputs["version"] == "1.34"
 
 
+@pytest.mark.parametrize("status", ["CREATE_FAILED", "DELETE_FAILED", "DEGRADED"])
+def test_a_group_that_failed_has_no_revision_but_an_error_with_both_ways_on(status: str) -> None:
+    answers = {**ANSWERS, NODE_GROUP: {"status": status}}
+    with pytest.raises(pulumi.RunError, match=f"node group ray-dev-gpu is {status}") as caught:
+        run(lambda: GpuNodes("gpu", gpu_args()).revision, answers)
+    assert "pulumi up --refresh" in str(caught.value)
+    assert "pulumi up --replace 'urn:" in str(caught.value)
+
+
+def test_another_version_of_the_template_is_another_revision() -> None:
+    assert revision(3) == "ray-dev-gpu, template version 3"
+    assert revision(4) == "ray-dev-gpu, template version 4"
+
+
+def revision(version: int) -> str:
+    seen: list[str] = []
+    answers: dict[str, dict[str, Any]] = {TEMPLATE: {"latestVersion": version}, NODE_GROUP: {"status": "ACTIVE"}}
+    run(lambda: GpuNodes("gpu", gpu_args()).revision.apply(seen.append), answers)
+    return seen[0]
+
+
 def test_nodes_alone_wait_for_what_makes_them_ready() -> None:
     recording = run(lambda: GpuNodes("gpu", gpu_args(after=[Policy()])).resource.arn, ANSWERS)
     waiting = {resource.type for resource in recording if "policy" in resource.dependencies}
@@ -189,7 +234,7 @@ def test_a_group_without_capacity_is_not_waited_for_for_an_hour() -> None:
 
 
 def test_what_the_nodes_bring_has_the_stacks_tags() -> None:
-    for recording, name in ((gpu(), "ray-dev-gpu"), (system(), "system")):
+    for recording, name in ((gpu(), "ray-dev-gpu"), (system(), "ray-dev-system")):
         made = recording.one(TEMPLATE).inputs["tagSpecifications"]
         assert [one["resourceType"] for one in made] == ["instance", "volume", "network-interface"]
         assert all(one["tags"] == {**TAGS, "Name": name} for one in made)

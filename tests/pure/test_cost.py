@@ -57,6 +57,7 @@ DEFAULT = EksSettings(
         disk_throughput=600,
         disk_iops=4000,
         ami_release="",
+        security_groups=(),
         labels={"role": "gpu-worker"},
     ),
     storage=EksStorageSettings(kind="bucket", path="runs", expire_days=0, keep=False, fsx_gib=1200, fsx_throughput=250),
@@ -88,7 +89,7 @@ def test_everything_that_bills_has_a_line() -> None:
     # 200 GiB, 475 MiB/s and 1000 IOPS beyond what gp3 has without paying more, twice, by the month.
     disks = 2 * (200 * 0.08 + 475 * 0.04 + 1000 * 0.005) / 730
     assert line(found, "200 GiB, GPU nodes").hourly_usd == pytest.approx(disks)
-    assert line(found, "150 GiB, system nodes").hourly_usd == pytest.approx(150 * 0.08 / 730)
+    assert line(found, "150 GiB, system nodes").hourly_usd == pytest.approx((150 * 0.08 + 375 * 0.04) / 730)
     assert found.total == pytest.approx(sum(one.hourly_usd or 0 for one in found.lines), abs=1e-4)
     assert found.lacks == ()
 

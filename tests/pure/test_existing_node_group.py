@@ -34,6 +34,7 @@ def settings(**changes: Any) -> GpuNodesSettings:
         disk_throughput=500,
         disk_iops=3000,
         ami_release="",
+        security_groups=(),
         labels={"role": "gpu-worker"},
     )
     return dataclasses.replace(made, **changes)

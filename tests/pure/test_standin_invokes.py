@@ -61,6 +61,9 @@ def test_an_instance_type_has_what_the_program_asks_about(account: StandinAccoun
     assert (plain["gpuses"], plain["efaSupported"]) == ([], False)
     with pytest.raises(AwsError, match="InvalidInstanceType"):
         ask(account, "ec2.getInstanceType", instanceType="g6.13xlarge")
+    account.scenario(offerings={"us-west-2": {"g6.12xlarge": []}})
+    with pytest.raises(AwsError, match=r"InvalidInstanceType: .*do not exist: \[g6.12xlarge\]"):
+        ask(account, "ec2.getInstanceType", instanceType="g6.12xlarge")
 
 
 def test_subnets_are_found_by_vpc_zone_and_tag(account: StandinAccount) -> None:
@@ -83,14 +86,18 @@ def test_subnets_are_found_by_vpc_zone_and_tag(account: StandinAccount) -> None:
 
 def test_a_cluster_and_its_groups_are_found_by_name(account: StandinAccount) -> None:
     assert ask(account, "eks.getClusters")["names"] == []
-    with pytest.raises(AwsError, match="ResourceNotFoundException"):
+    with pytest.raises(AwsError, match=r"reading EKS Cluster \(ray\): couldn't find resource"):
         ask(account, "eks.getCluster", name="ray")
+    with pytest.raises(AwsError, match="ResourceNotFoundException"):
+        ask(account, "eks.getNodeGroups", clusterName="ray")
     cluster = account.cluster()
     account.nodes(cluster, account.template())
     found = ask(account, "eks.getCluster", name="ray")
     assert found["certificateAuthorities"][0]["data"]
     assert found["vpcConfig"]["subnetIds"] == cluster.outputs["vpcConfig"]["subnetIds"]
     assert ask(account, "eks.getNodeGroups", clusterName="ray")["names"] == ["gpu"]
+    with pytest.raises(AwsError, match=r"reading EKS Node Group \(ray:cpu\): couldn't find resource"):
+        ask(account, "eks.getNodeGroup", clusterName="ray", nodeGroupName="cpu")
     group = ask(account, "eks.getNodeGroup", clusterName="ray", nodeGroupName="gpu")
     assert (group["status"], group["scalingConfigs"][0]["desiredSize"]) == ("ACTIVE", 2)
 

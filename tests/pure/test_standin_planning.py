@@ -50,6 +50,27 @@ def test_part_of_a_clusters_network_settings_changes_in_place() -> None:
     assert replacing(tokens.CLUSTER, old, {**old, "name": "d"}) == {"name": True}
 
 
+def test_a_key_for_secrets_is_compared_with_the_one_that_eks_has_and_cannot_be_taken_out() -> None:
+    given, other = ({"encryptionConfig": {"provider": {"keyArn": key}}} for key in ("one", "two"))
+    path = "encryptionConfig.provider.keyArn"
+    assert planning.changes_of(CLUSTER, given, given, other) == {path: ("update", False)}
+    assert planning.changes_of(CLUSTER, given, other, other) == {path: ("update", False)}, "EKS was never told"
+    assert planning.changes_of(CLUSTER, given, given, given) == {}
+    assert planning.changes_of(CLUSTER, {}, {}, given) == {"encryptionConfig": ("add", False)}
+    assert planning.changes_of(CLUSTER, given, given, {}) == {"encryptionConfig": ("delete", True)}
+
+
+def test_changes_are_those_from_what_there_is_whatever_the_inputs_were() -> None:
+    old, new = ({"launchTemplate": {"id": "lt-1", "version": version}} for version in "12")
+    assert planning.changes_of(GROUP, {**new, "status": "ACTIVE"}, old, new) == {}
+    assert planning.changes_of(GROUP, old, old, new) == {"launchTemplate.version": ("update", False)}
+    assert planning.changes_of(GROUP, old, new, new) == {"launchTemplate.version": ("update", False)}
+    network = {"vpcConfig": {"subnetIds": ["a", "b"]}}
+    known = {"vpcConfig": {"subnetIds": ["b", "a"], "vpcId": "vpc-1"}}
+    assert planning.changes_of(CLUSTER, known, {"vpcConfig": {"subnetIds": ["c", "a"]}}, network) == {}
+    assert planning.changes_of(CLUSTER, known, network, {"vpcConfig": {"subnetIds": ["a", "c"]}})
+
+
 def test_the_order_means_something_where_it_does() -> None:
     assert replacing(tokens.NODE_GROUP, {"instanceTypes": ["a", "b"]}, {"instanceTypes": ["b", "a"]})
     assert not replacing(tokens.NODE_GROUP, {"subnetIds": ["a", "b"]}, {"subnetIds": ["b", "a"]})

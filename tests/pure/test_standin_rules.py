@@ -1,6 +1,6 @@
-"""What EKS and EC2 would refuse of clusters, nodes and reservations, and the stand-in does."""
+"""What EKS would refuse of clusters and nodes, and the stand-in does."""
 
-import datetime
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,58 @@ class TestCluster:
         role = account.role("eks.amazonaws.com", "c")
         with refused("UnsupportedAvailabilityZoneException"):
             account.make(tokens.CLUSTER, name="c", roleArn=role.outputs["arn"], vpcConfig={"subnetIds": subnets})
+
+    def test_its_subnets_may_be_others_in_the_same_zones_and_network(self, account: StandinAccount) -> None:
+        cluster = account.cluster()
+        vpc = account.there(tokens.VPC, cluster.outputs["vpcConfig"]["vpcId"])
+        first, second = cluster.inputs["vpcConfig"]["subnetIds"]
+        beside = account.subnet(vpc, "10.0.32.0/20", routed=False).id
+        third_zone = account.subnet(vpc, "10.0.48.0/20", "us-west-2c", routed=False).id
+        elsewhere = [account.subnet(account.vpc(), "10.0.0.0/20", routed=False)]
+        elsewhere.append(
+            account.subnet(
+                account.there(tokens.VPC, elsewhere[0].inputs["vpcId"]), "10.0.16.0/20", "us-west-2b", routed=False
+            )
+        )
+        for subnets, words in (
+            ([first, second, third_zone], "But they should belong to the exact set of AZs 'us-west-2a,us-west-2b'"),
+            ([first, third_zone], "Provided subnets belong to the AZs 'us-west-2a,us-west-2c'"),
+            ([entry.id for entry in elsewhere], "not in the VPC"),
+        ):
+            with pytest.raises(AwsError, match=f"InvalidParameterException: .*{words}"):
+                account.change(cluster, vpcConfig={"subnetIds": subnets})
+        changed = account.change(cluster, vpcConfig={"subnetIds": [beside, second]})
+        assert changed.outputs["vpcConfig"]["subnetIds"] == [beside, second]
+        for association in account.all(tokens.ROUTE_TABLE_ASSOCIATION):
+            account.delete(association)
+        account.delete(account.there(tokens.SUBNET, first))
+        with refused("DependencyViolation"):
+            account.delete(account.there(tokens.SUBNET, second))
+
+    @pytest.mark.parametrize(
+        "cidr",
+        [
+            *("10.1.0.0/16", "172.20.0.1/32", "192.168.1.0/24", "100.64.0.0/10", "169.254.1.0/24", "224.0.0.0/4"),
+            *("192.0.2.0/24", "198.51.100.7/32", "203.0.113.0/24", "fd00::/8", "2001:db8::/32"),
+        ],
+    )
+    def test_its_endpoint_is_open_to_addresses_of_the_internet_alone(self, cidr: str, account: StandinAccount) -> None:
+        cluster = account.cluster()
+        open_to = {**cluster.inputs["vpcConfig"], "publicAccessCidrs": ["8.8.8.8/32", cidr]}
+        words = f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]"
+        with pytest.raises(AwsError, match=re.escape(words)):
+            account.change(cluster, vpcConfig=open_to)
+        account.change(cluster, vpcConfig={**open_to, "publicAccessCidrs": ["8.8.8.8/32", "0.0.0.0/0"]})
+
+    def test_a_key_for_secrets_is_taken_once_and_another_one_ignored(self, account: StandinAccount) -> None:
+        cluster = account.cluster()
+        first, second = (
+            {"provider": {"keyArn": account.make(tokens.KEY).outputs["arn"]}, "resources": ["secrets"]} for _ in "ab"
+        )
+        cluster = account.change(cluster, encryptionConfig=first)
+        assert cluster.outputs["encryptionConfig"] == first
+        cluster = account.change(cluster, encryptionConfig=second)
+        assert cluster.outputs["encryptionConfig"] == first, "the provider tells EKS nothing and reports success"
 
     def test_versions_go_up_one_at_a_time(self, account: StandinAccount) -> None:
         cluster = account.cluster(version="1.32")
@@ -166,59 +218,3 @@ class TestNodes:
         cluster, template = account.cluster(), account.template()
         with failed("InsufficientInstanceCapacity"):
             account.nodes(cluster, template, 2)
-
-
-class TestReservation:
-    def test_its_end_lies_ahead_and_goes_with_its_kind(self, account: StandinAccount) -> None:
-        with refused("InvalidParameterValue"):
-            account.reservation(endDateType="limited", endDate="2020-01-01T00:00:00Z")
-        with refused("InvalidParameterCombination"):
-            account.reservation(endDateType="limited")
-
-    def test_nodes_fit_type_zone_count_and_state(self, account: StandinAccount) -> None:
-        cluster, reservation = account.cluster(), account.reservation(2)
-        template = account.template(reservation=reservation)
-        with failed("ReservationCapacityExceeded"):
-            account.nodes(cluster, template, 3)
-        account.delete(account.there(tokens.NODE_GROUP, "ray:gpu"))
-        account.nodes(cluster, template, 2)
-
-    def test_an_expired_reservation_takes_no_nodes(self, account: StandinAccount) -> None:
-        end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=60)
-        cluster = account.cluster()
-        reservation = account.reservation(endDateType="limited", endDate=end.isoformat())
-        reservation.inputs["endDate"] = "2020-01-01T00:00:00Z"
-        with account.cloud.account.open() as records:
-            records.put(reservation)
-        with failed("ReservationCapacityExceeded"):
-            account.nodes(cluster, account.template(reservation=reservation))
-
-    def test_the_template_and_the_reservation_agree_on_the_placement_group(self, account: StandinAccount) -> None:
-        cluster = account.cluster()
-        group = account.make(tokens.PLACEMENT_GROUP, name="gpu", strategy="cluster")
-        template = account.template(reservation=account.reservation(), group="gpu")
-        with failed("InsufficientInstanceCapacity"):
-            account.nodes(cluster, template)
-        inside = account.reservation(placementGroupArn=group.outputs["arn"])
-        target = {"capacityReservationTarget": {"capacityReservationId": inside.id}}
-        template = account.change(template, capacityReservationSpecification=target)
-        nodes = account.nodes(cluster, template, name="second")
-        with refused("InvalidPlacementGroup.InUse"):
-            account.delete(group)
-        account.delete(nodes)
-        account.delete(inside)
-        account.delete(group)
-
-    def test_only_a_minimal_update_fits_a_full_reservation(self, account: StandinAccount) -> None:
-        cluster, reservation = account.cluster(), account.reservation(2)
-        template = account.template(reservation=reservation)
-        nodes = account.nodes(cluster, template)
-        template = account.change(template, metadataOptions={"httpTokens": "required"})
-        newer = {"id": template.id, "version": "2"}
-        with refused("AsgInstanceLaunchFailures"):
-            account.change(nodes, launchTemplate=newer)
-        account.change(nodes, launchTemplate=newer, updateConfig={"maxUnavailable": 1, "updateStrategy": "MINIMAL"})
-
-    def test_no_nodes_need_no_room(self, account: StandinAccount) -> None:
-        cluster, reservation = account.cluster(), account.reservation(1)
-        account.nodes(cluster, account.template(reservation=reservation), 0)

@@ -113,6 +113,28 @@ def test_interfaces_that_linger_too_long_end_the_deletion_with_what_aws_says(tmp
         account.delete(subnet)
 
 
+def test_late_lines_of_a_cluster_make_its_log_group_anew_after_it_was_deleted(tmp_path: Path) -> None:
+    account = StandinAccount(tmp_path, late_logs=True)
+    name = "/aws/eks/ray/cluster"
+    group = account.make(tokens.LOG_GROUP, name=name, retentionInDays=30)
+    cluster = account.cluster(enabledClusterLogTypes=["api"])
+    account.delete(cluster)
+    account.delete(group)
+    again = account.there(tokens.LOG_GROUP, name)
+    with pytest.raises(AwsError, match="ResourceAlreadyExistsException"):
+        account.make(tokens.LOG_GROUP, name=name, retentionInDays=30)
+    account.delete(again)
+    account.make(tokens.LOG_GROUP, name=name, retentionInDays=30)
+
+
+def test_a_cluster_without_logs_has_no_late_lines(tmp_path: Path) -> None:
+    account = StandinAccount(tmp_path, late_logs=True)
+    cluster = account.cluster()
+    account.delete(cluster)
+    account.delete(account.make(tokens.LOG_GROUP, name="/aws/eks/ray/cluster"))
+    assert tokens.LOG_GROUP not in account.remaining()
+
+
 def test_a_cluster_deleted_outside_takes_what_is_in_it_along_once(tmp_path: Path) -> None:
     account = StandinAccount(tmp_path)
     cluster = account.cluster()

@@ -37,7 +37,7 @@ def plan(project: StandinProject, **settings: Any) -> Plan:
     before = file.read_text()
     project.set(**settings)
     try:
-        return plan_of(json.loads(project.must("preview", "--json"))["steps"])
+        return plan_of(json.loads(project.must("preview", "--json", "--show-sames"))["steps"])
     finally:
         file.write_text(before)
 

@@ -40,6 +40,10 @@ class StandinAccount:
         assert entry is not None, f"no {token} {id}"
         return entry
 
+    def all(self, token: str) -> list[Entry]:
+        with self.cloud.account.open() as records:
+            return records.all(token)
+
     def change(self, entry: Entry, **inputs: Any) -> Entry:
         urn = f"urn:pulumi:test::p::{entry.token}::made"
         return self.cloud.update(entry.token, urn, entry.id, {**entry.inputs, **inputs})

@@ -58,9 +58,9 @@ def with_tags(entries: Sequence[Entry], tags: Mapping[str, str]) -> list[Entry]:
 def only_one(entries: Sequence[Entry], what: str) -> Entry:
     """As the provider's data sources have it: exactly one must match."""
     if not entries:
-        raise AwsError("NotFound", f"no matching {what} found")
+        raise AwsError("NotFound", f"no matching {what} found", own=True)
     if len(entries) > 1:
         raise AwsError(
-            "TooManyResults", f"multiple {what}s matched; use additional constraints to reduce matches to one"
+            "TooManyResults", f"multiple {what}s matched; use additional constraints to reduce matches to one", own=True
         )
     return entries[0]

@@ -1,7 +1,7 @@
 """What EC2 has and grants: instance types by zone, quotas, reservations, placement groups."""
 
-import datetime
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from infra import instances
@@ -31,7 +31,7 @@ def facts(name: str) -> dict[str, Any]:
     try:
         known = instances.known(name)
     except BadInputError:
-        raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: [{name}]") from None
+        raise unknown_type(name) from None
     return {
         "vcpus": known.vcpus,
         "memory": known.memory_gib,
@@ -39,6 +39,10 @@ def facts(name: str) -> dict[str, Any]:
         "gpu": known.gpu_name,
         "efa": known.efa_interfaces,
     }
+
+
+def unknown_type(name: str) -> AwsError:
+    return AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: [{name}]")
 
 
 def offered(scenario: Scenario, region: str, name: str) -> list[str]:
@@ -69,22 +73,41 @@ def free_in(records: Records, reservation: Entry, *, but: str = "") -> int:
     return int(reservation.inputs["instanceCount"]) - int(used)
 
 
-def state_of(reservation: Entry) -> str:
+def state_of(reservation: Entry, date: datetime) -> str:
     """active, or expired where its end has passed."""
-    if reservation.inputs.get("endDateType") == "limited":
-        end = datetime.datetime.fromisoformat(reservation.inputs["endDate"])
-        if end <= datetime.datetime.now(datetime.UTC):
-            return "expired"
+    limited = reservation.inputs.get("endDateType") == "limited"
+    if limited and datetime.fromisoformat(reservation.inputs["endDate"]) <= date:
+        return "expired"
     return str(reservation.hidden.get("state", "active"))
 
 
-def _vcpus_in_use(records: Records, name: str) -> int:
+def ended(reservation: Entry, date: datetime) -> bool:
+    """The provider takes an expired reservation for one that is not there."""
+    return state_of(reservation, date) != "active"
+
+
+def keep_reservation(call: Call) -> None:
+    """CancelCapacityReservation is for active ones, and the provider passes on what it says of others.
+
+    Which code it has for them AWS does not publish; this is EC2's general one.
+    """
+    if call.old and ended(call.old, call.moment.date):
+        state = state_of(call.old, call.moment.date)
+        message = f"The capacity reservation '{call.id}' is in the '{state}' state and cannot be cancelled."
+        raise AwsError("IncorrectState", message)
+
+
+def _active(call: Call) -> list[Mapping[str, Any]]:
+    there = call.records.all(tokens.CAPACITY_RESERVATION)
+    return [entry.inputs for entry in there if not ended(entry, call.moment.date)]
+
+
+def _vcpus_in_use(call: Call, name: str) -> int:
     """On-demand vCPUs under the same quota: reservations, and what runs outside them."""
-    same = [entry for entry in records.all(tokens.CAPACITY_RESERVATION) if state_of(entry) == "active"]
-    reserved = [(entry.inputs["instanceType"], int(entry.inputs["instanceCount"])) for entry in same]
+    reserved = [(item["instanceType"], int(item["instanceCount"])) for item in _active(call)]
     outside = [
         (item["type"], item["count"])
-        for item in launched(records)
+        for item in launched(call.records)
         if not item["reservation"] and item["capacity"] == "ON_DEMAND"
     ]
     return int(sum(facts(other)["vcpus"] * count for other, count in reserved + outside if other[:1] == name[:1]))
@@ -100,13 +123,12 @@ def grant(call: Call, name: str, zone: str, count: int, *, freed: int = 0) -> No
         raise AwsError("Unsupported", f"{message} Please retry your request by choosing {others}.")
     code, limit = quota_of(call.scenario, name)
     wanted = facts(name)["vcpus"] * (count - freed)
-    if _vcpus_in_use(call.records, name) + wanted > limit:
+    if _vcpus_in_use(call, name) + wanted > limit:
         message = f"You have requested more vCPU capacity than your current vCPU limit of {limit:.0f} allows ({code})"
         raise AwsError("VcpuLimitExceeded", f"{message} for the instance bucket that the specified type belongs to.")
     pool: Mapping[str, int] = call.scenario.capacity.get(zone, {})
     if name in pool:
-        there = [entry.inputs for entry in call.records.all(tokens.CAPACITY_RESERVATION) if state_of(entry) == "active"]
-        taken = sum(int(item["instanceCount"]) for item in there if _is(item, zone, name))
+        taken = sum(int(item["instanceCount"]) for item in _active(call) if _is(item, zone, name))
         taken += sum(
             item["count"]
             for item in launched(call.records)
@@ -125,17 +147,26 @@ def _is(reservation: Mapping[str, Any], zone: str, name: str) -> bool:
 
 def reservation(call: Call) -> None:
     inputs = call.inputs
+    if call.old and ended(call.old, call.moment.date):
+        message = f"The capacity reservation '{call.id}' has expired or was cancelled and cannot be modified."
+        raise AwsError("IncorrectState", message)
     if inputs["availabilityZone"] not in zones(call.region):
         message = f"The availability zone '{inputs['availabilityZone']}' is not in {call.region}"
         raise AwsError("InvalidParameterValue", message)
     if (inputs.get("endDateType") == "limited") != ("endDate" in inputs):
         raise AwsError("InvalidParameterCombination", "EndDate goes with EndDateType limited, and only with it")
-    if "endDate" in inputs:
-        end = datetime.datetime.fromisoformat(inputs["endDate"])
-        if end <= datetime.datetime.now(datetime.UTC):
-            raise AwsError("InvalidParameterValue", f"The end date {inputs['endDate']} must be in the future")
+    if "endDate" in inputs and datetime.fromisoformat(inputs["endDate"]) <= call.moment.date:
+        raise AwsError("InvalidParameterValue", f"The end date {inputs['endDate']} must be in the future")
     before = int(call.old.inputs["instanceCount"]) if call.old else 0
     grant(call, inputs["instanceType"], inputs["availabilityZone"], int(inputs["instanceCount"]), freed=before)
+
+
+def reservation_steps(call: Call) -> list[Mapping[str, Any]]:
+    """EC2 moves no reservation into another group, and the provider does not ask it to."""
+    assert call.old is not None, "an update has something to update"
+    name = "placementGroupArn"
+    others = {key: value for key, value in call.inputs.items() if key != name}
+    return [{**others, name: call.old.inputs[name]} if name in call.old.inputs else others]
 
 
 def keep_placement_group(call: Call) -> None:

@@ -2,8 +2,18 @@
 
 import threading
 import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from tools.standin.account import Account
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """Modelled seconds since an account's first use, and the account's date then."""
+
+    now: float
+    date: datetime
 
 
 class CancelledError(Exception):
@@ -17,8 +27,8 @@ class Clock:
     `spent` is what was waited for through this object: an operation has one of its own.
     """
 
-    def __init__(self, account: Account, scale: float, cancelled: threading.Event) -> None:
-        self._account, self._scale, self._cancelled = account, scale, cancelled
+    def __init__(self, account: Account, scale: float, cancelled: threading.Event, ahead: float = 0) -> None:
+        self._account, self._scale, self._cancelled, self._ahead = account, scale, cancelled, ahead
         self.spent = 0.0
 
     def now(self) -> float:
@@ -28,6 +38,13 @@ class Clock:
             if not records.number("born"):
                 records.add("born", time.time())
             return (time.time() - records.number("born")) / self._scale
+
+    def moment(self) -> Moment:
+        """The date is today's, later by what modelled time is ahead of real time, and by `ahead` seconds."""
+        now = self.now()
+        with self._account.open() as records:
+            passed = time.time() - records.number("born") if self._scale else 0.0
+        return Moment(now=now, date=datetime.now(UTC) + timedelta(seconds=now - passed + self._ahead))
 
     @property
     def stands(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from tools.standin import calls, durations, faults, planning, references, scenario, schema, tokens
 from tools.standin.account import Account, Entry, Records
 from tools.standin.catalogue import KINDS
-from tools.standin.clock import CancelledError, Clock
+from tools.standin.clock import CancelledError, Clock, Moment
 from tools.standin.errors import AwsError, PartialError
 from tools.standin.kinds import Call, Kind
 from tools.standin.outcome import pass_time, refusal, with_status
@@ -41,7 +41,8 @@ class Cloud:
         return scenario.read(self.folder)
 
     def clock(self) -> Clock:
-        return Clock(self.account, self.scenario.scale, self._cancelled)
+        scenario = self.scenario
+        return Clock(self.account, scenario.scale, self._cancelled, scenario.ahead)
 
     def create(self, token: str, urn: str, inputs: Mapping[str, Any], timeout: float = 0) -> Entry:
         """Raises AwsError, or PartialError where something was made that is not right. `timeout` 0: the provider's."""
@@ -50,9 +51,9 @@ class Cloud:
             refused = self._meets(clock, token, "create", urn)
             inputs = self._named(kind, inputs)
             faults.lagging(kind, inputs, self.scenario, self.account, clock, urn)
-            now = clock.now()
+            moment = clock.moment()
             with self.account.open() as records:
-                call = self._call(records, now, token, urn, inputs)
+                call = self._call(records, moment, token, urn, inputs)
                 references.refuse_dangling(kind, call)
                 refused = refused or refusal(kind, call)
                 call.id = kind.new_id(call)
@@ -71,62 +72,78 @@ class Cloud:
             return self._settled(kind, clock, urn, entry)
 
     def update(self, token: str, urn: str, id: str, inputs: Mapping[str, Any]) -> Entry:
-        """Raises AwsError; then the thing is as it was."""
+        """Raises AwsError; what an earlier step did stays done, and one that failed late leaves what the kind says."""
         kind = KINDS[token]
         with self._operation(token, "update", urn, id) as (_, clock):
             self._meets(clock, token, "update", urn)
             inputs = self._named(kind, inputs)
             faults.lagging(kind, inputs, self.scenario, self.account, clock, urn)
-            now = clock.now()
+            moment = clock.moment()
             with self.account.open() as records:
-                old = records.get(token, id)
-                if old is None:
+                entry = records.get(token, id)
+                if entry is None:
                     raise AwsError("ResourceNotFoundException", f"{tokens.kind_of(token)} '{id}' does not exist")
-                call = self._call(records, now, token, urn, inputs, old)
-                references.refuse_dangling(kind, call)
-                refused = refusal(kind, call)
-                if not refused:
-                    entry = self._changed(kind, call)
-                    records.put(entry)
-            if refused:
-                clock.wait(refused.slow)
-                raise AwsError(refused.code, refused.message)
-            try:
-                pass_time(
-                    clock, entry, durations.seconds(token, "update", resize=not call.changed(*_ROLLS)), float("inf")
-                )
-                return self._settled(kind, clock, urn, entry)
-            except PartialError as failed:
-                with self.account.open() as records:
-                    records.put(old)
-                raise AwsError(failed.code, failed.message) from None
+                steps = kind.steps(self._call(records, moment, token, urn, inputs, entry))
+            for step in steps:
+                entry = self._step(kind, clock, urn, entry, step)
+            return entry
+
+    def _step(self, kind: Kind, clock: Clock, urn: str, old: Entry, inputs: Mapping[str, Any]) -> Entry:
+        moment = clock.moment()
+        with self.account.open() as records:
+            call = self._call(records, moment, kind.token, urn, inputs, old)
+            references.refuse_dangling(kind, call)
+            refused = refusal(kind, call)
+            entry = (kind.failed(call) or old) if refused else self._changed(kind, call)
+            records.put(entry)
+        if refused:
+            if entry != old:
+                kind.joined(self.folder, entry)
+            clock.wait(refused.slow)
+            raise AwsError(refused.code, refused.message)
+        try:
+            seconds = durations.seconds(kind.token, "update", resize=not call.changed(*_ROLLS))
+            pass_time(clock, entry, seconds, float("inf"))
+            return self._settled(kind, clock, urn, entry)
+        except PartialError as failed:
+            with self.account.open() as records:
+                records.put(old)
+            raise AwsError(failed.code, failed.message) from None
 
     def delete(self, token: str, urn: str, id: str) -> None:
         """What is not there is deleted."""
         kind = KINDS[token]
 
-        def keep(records: Records, entry: Entry) -> None:
-            kind.keep(self._call(records, 0, token, urn, entry.inputs, entry))
-
         with self._operation(token, "delete", urn, id) as (_, clock):
+
+            def keep(records: Records, entry: Entry) -> None:
+                kind.keep(self._call(records, moment, token, urn, entry.inputs, entry))
+
+            moment = clock.moment()
             self._meets(clock, token, "delete", urn)
             if not references.wait_until_unused(self.account, clock, kind, id, keep):
                 return
             clock.wait(durations.seconds(token, "delete"))
-            now = clock.now()
+            moment = clock.moment()
             with self.account.open() as records:
                 old = records.get(token, id)
                 if old is None:
                     return
                 records.remove(token, id)
-                kind.deleted(self._call(records, now, token, urn, old.inputs, old))
+                kind.deleted(self._call(records, moment, token, urn, old.inputs, old))
             kind.parted(self.folder, old)
 
     def read(self, token: str, urn: str, id: str) -> Entry | None:
         with self._operation(token, "read", urn, id) as (_, clock):
             self._meets(clock, token, "read", urn)
+            moment = clock.moment()
             with self.account.open() as records:
-                return records.get(token, id)
+                entry = records.get(token, id)
+                if entry and KINDS[token].ended(entry, moment.date):
+                    # Nobody asks for it again, and it costs nothing.
+                    records.remove(token, id)
+                    return None
+                return entry
 
     @contextmanager
     def _operation(self, token: str, operation: str, urn: str, id: str = "") -> Iterator[tuple[dict[str, str], Clock]]:
@@ -166,7 +183,7 @@ class Cloud:
     def _call(
         self,
         records: Records,
-        now: float,
+        moment: Moment,
         token: str,
         urn: str,
         inputs: Mapping[str, Any],
@@ -180,7 +197,7 @@ class Cloud:
             records=records,
             scenario=self.scenario,
             folder=self.folder,
-            now=now,
+            moment=moment,
             id=old.id if old else "",
             old=old,
             hidden=dict(old.hidden) if old else {},
@@ -213,10 +230,10 @@ class Cloud:
 
     def _settled(self, kind: Kind, clock: Clock, urn: str, entry: Entry) -> Entry:
         """The entry as it is when its time has passed."""
-        now = clock.now()
+        moment = clock.moment()
         try:
             with self.account.open() as records:
-                kind.settle(self._call(records, now, entry.token, urn, entry.inputs, entry))
+                kind.settle(self._call(records, moment, entry.token, urn, entry.inputs, entry))
         except AwsError as failed:
             entry = with_status(entry, failed.partial)
             with self.account.open() as records:

@@ -1,5 +1,6 @@
 """What EKS refuses of clusters, add-ons, access entries and associations."""
 
+import ipaddress
 import json
 import re
 
@@ -31,6 +32,28 @@ _ADDONS = {
 _ON_NODES = {"coredns", "aws-ebs-csi-driver", "aws-efs-csi-driver", "aws-fsx-csi-driver", "metrics-server"}
 _ADDON_VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
 _BAD = "InvalidParameterException"
+# Private, shared, link-local, multicast, documentation, this host, reserved (RFC 6890): what EKS is known to refuse of
+# it are the first ones and the documentation's.
+_NOT_PUBLIC = [
+    ipaddress.ip_network(text)
+    for text in (
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "100.64.0.0/10",
+        "169.254.0.0/16",
+        "224.0.0.0/4",
+        "192.0.2.0/24",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "127.0.0.0/8",
+        "240.0.0.0/4",
+        "fc00::/7",
+        "fe80::/10",
+        "ff00::/8",
+        "2001:db8::/32",
+    )
+]
 
 
 def minor(version: str) -> int:
@@ -76,6 +99,8 @@ def _cluster_network(call: Call) -> None:
         )
         raise AwsError("UnsupportedAvailabilityZoneException", f"{message} currently have sufficient capacity")
     vpc = vpc_of(call.records, there[0].id)
+    _same_place(call, vpc)
+    _from_the_internet(vpc_config.get("publicAccessCidrs", []))
     for id in vpc_config.get("securityGroupIds", []):
         group = call.records.get(tokens.SECURITY_GROUP, id)
         if group and group.inputs.get("vpcId") != vpc:
@@ -83,6 +108,38 @@ def _cluster_network(call: Call) -> None:
     public = vpc_config.get("endpointPublicAccess", True)
     if not public and not vpc_config.get("endpointPrivateAccess", False):
         raise AwsError(_BAD, "Private and public endpoint access cannot be disabled at the same time")
+
+
+def zones_of(call: Call) -> list[str]:
+    subnets = [call.records.get(tokens.SUBNET, id) for id in call.inputs["vpcConfig"]["subnetIds"]]
+    return sorted({entry.outputs["availabilityZone"] for entry in subnets if entry})
+
+
+def _same_place(call: Call, vpc: str) -> None:
+    """A cluster's subnets may be others, in the network and the zones that it was made in."""
+    if call.old is None or not call.changed("vpcConfig.subnetIds[]"):
+        return
+    if vpc != call.old.outputs["vpcConfig"]["vpcId"]:
+        raise AwsError(_BAD, f"Provided subnets are not in the VPC '{call.old.outputs['vpcConfig']['vpcId']}'")
+    now, then = zones_of(call), call.old.hidden["zones"]
+    if now != then:
+        message = (
+            f"Provided subnets belong to the AZs '{','.join(now)}'. But they should belong to the exact set of AZs"
+        )
+        raise AwsError(_BAD, f"{message} '{','.join(then)}' in which subnets were provided during cluster creation.")
+
+
+def _from_the_internet(cidrs: list[str]) -> None:
+    refused = []
+    for cidr in cidrs:
+        try:
+            network = ipaddress.ip_network(cidr)
+        except ValueError:
+            raise AwsError(_BAD, f"The following CIDRs are invalid in publicAccessCidrs: [{cidr}]") from None
+        if any(network.version == other.version and network.subnet_of(other) for other in _NOT_PUBLIC):  # type: ignore[arg-type]
+            refused.append(cidr)
+    if refused:
+        raise AwsError(_BAD, f"The following CIDRs are not allowed in publicAccessCidrs: [{', '.join(refused)}]")
 
 
 def keep_cluster(call: Call) -> None:

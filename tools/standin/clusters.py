@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from tools.standin import bed, cluster_rules, tokens
+from tools.standin import bed, cluster_rules, log_groups, tokens
 from tools.standin.account import Entry, new_id
 from tools.standin.certificate import authority
 from tools.standin.kinds import Call, Kind, Refers
@@ -27,8 +27,9 @@ def _cluster(call: Call) -> dict[str, Any]:
     for subnet in vpc_config["subnetIds"][:2]:
         add_interface(call, name, subnet, [group, *vpc_config.get("securityGroupIds", [])])
     issuer = secrets.token_hex(16).upper()
+    call.hidden["zones"] = cluster_rules.zones_of(call)
     _add_creator(call, name)
-    _write_logs(call, name, call.inputs)
+    log_groups.write(call, name, call.inputs)
     given = bed.read(call.folder)
     return {
         "arn": call.arn("eks", f"cluster/{name}"),
@@ -93,21 +94,15 @@ def _add_creator(call: Call, name: str) -> None:
         )
 
 
-def _write_logs(call: Call, name: str, inputs: Mapping[str, Any]) -> None:
-    """EKS makes the log group of a cluster that logs, where there is none, and leaves it behind."""
-    group = f"/aws/eks/{name}/cluster"
-    if inputs.get("enabledClusterLogTypes") and call.records.get(tokens.LOG_GROUP, group) is None:
-        arn = call.arn("logs", f"log-group:{group}")
-        outputs = {"name": group, "arn": arn}
-        call.records.put(
-            Entry(token=tokens.LOG_GROUP, id=group, region=call.region, inputs={"name": group}, outputs=outputs)
-        )
-
-
 def _updated(call: Call) -> dict[str, Any]:
     assert call.old is not None, "an update has something to update"
-    _write_logs(call, call.id, call.inputs)
+    log_groups.write(call, call.id, call.inputs)
     old = call.old.outputs
+    if call.changed("vpcConfig.subnetIds[]"):
+        drop_interfaces(call, call.id)
+        groups = [old["vpcConfig"]["clusterSecurityGroupId"], *call.inputs["vpcConfig"].get("securityGroupIds", [])]
+        for subnet in call.inputs["vpcConfig"]["subnetIds"][:2]:
+            add_interface(call, call.id, subnet, groups)
     merged = {
         name: {**old[name], **call.inputs.get(name, {})}
         for name in ("vpcConfig", "accessConfig", "kubernetesNetworkConfig", "upgradePolicy")
@@ -115,10 +110,17 @@ def _updated(call: Call) -> dict[str, Any]:
     return {**merged, "version": call.inputs.get("version", old["version"])}
 
 
+def _steps(call: Call) -> list[Mapping[str, Any]]:
+    """A key is taken once: of a changed one the provider tells EKS nothing, and reports success."""
+    assert call.old is not None, "an update has something to update"
+    key = call.old.inputs.get("encryptionConfig")
+    return [{**call.inputs, "encryptionConfig": key} if key else call.inputs]
+
+
 def _deleted(call: Call) -> None:
     """What EKS deletes with a cluster: its security group, and what is recorded in it. Interfaces may outlive it."""
     assert call.old is not None, "a deletion has something to delete"
-    _write_logs(call, call.id, call.old.inputs)
+    log_groups.write(call, call.id, call.old.inputs, last=True)
     drop_interfaces(call, call.id, linger=True)
     call.records.remove(tokens.SECURITY_GROUP, call.old.outputs["vpcConfig"]["clusterSecurityGroupId"])
     members = (tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY_ASSOCIATION, tokens.POD_IDENTITY_ASSOCIATION)
@@ -170,6 +172,7 @@ KINDS = (
         updated=_updated,
         refuse=cluster_rules.cluster,
         keep=cluster_rules.keep_cluster,
+        steps=_steps,
         deleted=_deleted,
         computed=("version", "vpcConfig", "accessConfig", "kubernetesNetworkConfig", "upgradePolicy"),
         within={"vpcConfig": ("clusterSecurityGroupId", "vpcId")},
@@ -178,12 +181,12 @@ KINDS = (
             "name",
             "roleArn",
             "bootstrapSelfManagedAddons",
-            "encryptionConfig",
             "outpostConfig",
             "kubernetesNetworkConfig.serviceIpv4Cidr",
             "kubernetesNetworkConfig.ipFamily",
             "accessConfig.bootstrapClusterCreatorAdminPermissions",
         ),
+        lasting=("encryptionConfig",),
         named="name",
         refers=(
             _role("roleArn"),

@@ -128,6 +128,9 @@ KINDS = (
         new_id=lambda call: new_id("cr"),
         outputs=_reservation,
         refuse=capacity.reservation,
+        keep=capacity.keep_reservation,
+        steps=capacity.reservation_steps,
+        ended=capacity.ended,
         defaults={
             "tenancy": "default",
             "endDateType": "unlimited",
@@ -140,11 +143,9 @@ KINDS = (
             "instanceType",
             "instancePlatform",
             "instanceMatchCriteria",
-            "placementGroupArn",
             "tenancy",
             "ebsOptimized",
             "ephemeralStorage",
-            "outpostArn",
         ),
         refers=(
             Refers(

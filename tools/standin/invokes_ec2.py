@@ -72,6 +72,9 @@ def _offerings(asking: Asking) -> dict[str, Any]:
 
 def _type(asking: Asking) -> dict[str, Any]:
     name = asking.arguments["instanceType"]
+    if not capacity.offered(asking.scenario, asking.region, name):
+        # DescribeInstanceTypes knows a region's own types.
+        raise capacity.unknown_type(name)
     facts = capacity.facts(name)
     gpu = {"count": facts["gpus"], "manufacturer": "NVIDIA", "memorySize": 0, "name": facts["gpu"]}
     cards = max(1, facts["efa"])

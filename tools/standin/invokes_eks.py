@@ -18,6 +18,11 @@ _UNSAID: dict[str, list[Any]] = {
 }
 
 
+def _missing(what: str) -> AwsError:
+    """The provider does not pass on EKS's ResourceNotFoundException where it looks for one thing."""
+    return AwsError("ResourceNotFoundException", f"reading {what}: couldn't find resource", own=True)
+
+
 def _cluster_named(asking: Asking, name: str) -> Entry:
     found = asking.records.get(tokens.CLUSTER, name)
     if found is None or found.region != asking.region:
@@ -26,7 +31,10 @@ def _cluster_named(asking: Asking, name: str) -> Entry:
 
 
 def _cluster(asking: Asking) -> dict[str, Any]:
-    found = _cluster_named(asking, asking.arguments["name"])
+    name = asking.arguments["name"]
+    found = asking.records.get(tokens.CLUSTER, name)
+    if found is None or found.region != asking.region:
+        raise _missing(f"EKS Cluster ({name})")
     outputs = found.outputs
     config = {"endpointPrivateAccess": False, "securityGroupIds": [], **outputs["vpcConfig"]}
     network = {"elasticLoadBalancings": [], "serviceIpv6Cidr": "", **outputs["kubernetesNetworkConfig"]}
@@ -62,7 +70,7 @@ def _group(asking: Asking) -> dict[str, Any]:
     cluster, name = asking.arguments["clusterName"], asking.arguments["nodeGroupName"]
     found = asking.records.get(tokens.NODE_GROUP, f"{cluster}:{name}")
     if found is None or found.region != asking.region:
-        raise AwsError("ResourceNotFoundException", f"No node group found for name: {name}.")
+        raise _missing(f"EKS Node Group ({cluster}:{name})")
     outputs = found.outputs
     kept = ("amiType", "arn", "capacityType", "diskSize", "instanceTypes", "nodeRoleArn", "releaseVersion", "resources")
     template = outputs.get("launchTemplate")

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tools.standin.account import Entry, Records
+from tools.standin.clock import Moment
 from tools.standin.scenario import Scenario
 from tools.standin.wire import pick
 
@@ -21,7 +23,7 @@ class Call:
     records: Records
     scenario: Scenario
     folder: Path
-    now: float
+    moment: Moment
     id: str = ""
     old: Entry | None = None
     hidden: dict[str, Any] = field(default_factory=dict)
@@ -71,15 +73,31 @@ def unseen(folder: Path, entry: Entry) -> None:
     return None
 
 
+def at_once(call: Call) -> list[Mapping[str, Any]]:
+    return [call.inputs]
+
+
+def unchanged(call: Call) -> Entry | None:
+    return call.old
+
+
+def stays(entry: Entry, date: datetime) -> bool:
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One type. Every output of the SDK that is no input is AWS's to decide and comes from `outputs`.
 
     `computed` are inputs that AWS fills in where they are left out, `defaults` those with a fixed value then;
     `within` names, by input, parts of it that AWS adds; `changing` are outputs that an update changes. A change at or
-    below one of the paths in `fixed` (list positions left out) replaces. `named` is the input that the provider makes
-    from the resource's name. `exists` is the code for an id that is there already; empty: it is overwritten.
+    below one of the paths in `fixed` (list positions left out) replaces, and so does taking out an input in `lasting`.
+    `named` is the input that the provider makes from the resource's name. `exists` is the code for an id that is there
+    already; empty: it is overwritten.
     `refuse` is asked before anything is done, `settle` when the operation's time has passed, `keep` before a deletion.
+    An update goes through `steps`: the inputs as AWS has them after each, which may be others than the program's.
+    `failed` is what a step leaves that failed late, `ended` says whether a thing is there no longer although nobody
+    deleted it.
     `joined` and `parted` tell the test bed, outside the transaction, what came or changed, and what went.
     """
 
@@ -92,6 +110,9 @@ class Kind:
     settle: Callable[[Call], None] = allowed
     keep: Callable[[Call], None] = allowed
     deleted: Callable[[Call], None] = allowed
+    steps: Callable[[Call], list[Mapping[str, Any]]] = at_once
+    failed: Callable[[Call], Entry | None] = unchanged
+    ended: Callable[[Entry, datetime], bool] = stays
     joined: Callable[[Path, Entry], None] = unseen
     parted: Callable[[Path, Entry], None] = unseen
     computed: tuple[str, ...] = ()
@@ -99,6 +120,7 @@ class Kind:
     within: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fixed: tuple[str, ...] = ()
+    lasting: tuple[str, ...] = ()
     named: str = ""
     exists: str = "ResourceInUseException"
     refers: tuple[Refers, ...] = ()

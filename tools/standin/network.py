@@ -34,7 +34,7 @@ def drop_interfaces(call: Call, owner: str, *, linger: bool = False) -> None:
     for interface in call.records.all(tokens.INTERFACE):
         if interface.outputs["owner"] == owner:
             if linger and call.scenario.linger:
-                call.records.set(interface, until=call.now + call.scenario.linger)
+                call.records.set(interface, until=call.moment.now + call.scenario.linger)
             else:
                 call.records.remove(tokens.INTERFACE, interface.id)
 

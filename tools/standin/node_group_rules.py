@@ -1,5 +1,7 @@
 """What EKS refuses of managed node groups at once, and what ends one as CREATE_FAILED after long silence."""
 
+import math
+
 from tools.standin import capacity, cluster_rules, tokens
 from tools.standin.account import Entry
 from tools.standin.errors import AwsError
@@ -97,22 +99,43 @@ def _template(call: Call, launch: Launch) -> None:
 
 def _launch(call: Call, launch: Launch) -> None:
     before = call.old.hidden.get("running", {}) if call.old else {}
+    # Unless told to be MINIMAL, an update launches a new node before it ends an old one.
+    extra = 1 if rolls(call) and before.get("count") and not _minimal(call) else 0
     if launch.reservation:
-        _into_reservation(call, launch, before)
+        _into_reservation(call, launch, extra)
     elif launch.capacity == "ON_DEMAND" and launch.running() != before:
         same = before if before.get("type") == launch.type and not before.get("reservation") else {}
-        capacity.grant(call, launch.type, launch.zone, launch.count, freed=same.get("count", 0))
+        capacity.grant(call, launch.type, launch.zone, launch.count + extra, freed=same.get("count", 0))
     if launch.placement_group and call.records.get(tokens.PLACEMENT_GROUP, launch.placement_group) is None:
         raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{launch.placement_group}' is unknown.")
 
 
-def _into_reservation(call: Call, launch: Launch, before: dict[str, object]) -> None:
+def rolls(call: Call) -> bool:
+    """Whether an update puts other nodes in the place of those that are there."""
+    return call.changed("launchTemplate.version", "version", "releaseVersion")
+
+
+def _minimal(call: Call) -> bool:
+    return bool(call.inputs.get("updateConfig", {}).get("updateStrategy") == "MINIMAL")
+
+
+def ended_first(call: Call) -> int:
+    """How many of the running nodes a roll has ended before it launches any."""
+    count = int(call.old.hidden.get("running", {}).get("count", 0)) if call.old else 0
+    if not (rolls(call) and _minimal(call)):
+        return 0
+    config = call.inputs["updateConfig"]
+    share = math.ceil(count * int(config.get("maxUnavailablePercentage", 0)) / 100)
+    return min(count, max(1, share, int(config.get("maxUnavailable", 0))))
+
+
+def _into_reservation(call: Call, launch: Launch, extra: int) -> None:
     there = call.records.get(tokens.CAPACITY_RESERVATION, launch.reservation)
     if there is None:
         message = f"The reservation ID '{launch.reservation}' does not exist."
         raise AwsError("InvalidCapacityReservationId.NotFound", message)
     wanted, given = (launch.type, launch.zone), (there.inputs["instanceType"], there.inputs["availabilityZone"])
-    if capacity.state_of(there) != "active" or wanted != given:
+    if capacity.ended(there, call.moment.date) or wanted != given:
         message = (
             "The requested reservation does not have sufficient compatible and available capacity for this request."
         )
@@ -122,10 +145,6 @@ def _into_reservation(call: Call, launch: Launch, before: dict[str, object]) -> 
         message = f"There is no capacity in placement group '{launch.placement_group}' for reservation {there.id}."
         raise AwsError("InsufficientInstanceCapacity", message)
     free = capacity.free_in(call.records, there, but=call.id)
-    rolled = call.changed("launchTemplate.version", "version", "releaseVersion")
-    minimal = call.inputs.get("updateConfig", {}).get("updateStrategy") == "MINIMAL"
-    # Unless told to be MINIMAL, an update launches a new node before it ends an old one.
-    extra = 1 if rolled and before.get("count") and not minimal else 0
     if launch.count + extra > free:
         message = (
             "The requested reservation does not have sufficient compatible and available capacity for this request."

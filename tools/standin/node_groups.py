@@ -1,6 +1,8 @@
 """Managed node groups: what they launch, from which template version, and where."""
 
 import secrets
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tools.standin import bed, node_group_rules, tokens
@@ -58,7 +60,34 @@ def _updated(call: Call) -> dict[str, Any]:
     launch = launch_of(call)
     call.hidden["running"] = launch.running()
     _place(call, launch.groups)
-    return _decided(call, call.entry(tokens.CLUSTER, "clusterName"))
+    assert call.old is not None, "an update has something to update"
+    status = "ACTIVE" if call.old.outputs["status"] == "DEGRADED" else call.old.outputs["status"]
+    return {**_decided(call, call.entry(tokens.CLUSTER, "clusterName")), "status": status}
+
+
+# What the provider changes after it has rolled the nodes (terraform-provider-aws, internal/service/eks/node_group.go).
+_LATER = ("labels", "scalingConfig", "taints", "updateConfig")
+
+
+def _steps(call: Call) -> list[Mapping[str, Any]]:
+    assert call.old is not None, "an update has something to update"
+    if not node_group_rules.rolls(call) or not call.changed(*_LATER):
+        return [call.inputs]
+    now = {name: value for name, value in call.inputs.items() if name not in _LATER}
+    return [{**now, **{name: call.old.inputs[name] for name in _LATER if name in call.old.inputs}}, call.inputs]
+
+
+def _failed(call: Call) -> Entry | None:
+    """A roll that finds no capacity has ended nodes by then; EKS goes on trying and calls the group degraded."""
+    gone = node_group_rules.ended_first(call)
+    if call.old is None or not gone:
+        return call.old
+    running = {**call.old.hidden["running"], "count": call.old.hidden["running"]["count"] - gone}
+    return replace(
+        call.old,
+        outputs={**call.old.outputs, "status": "DEGRADED"},
+        hidden={**call.old.hidden, "running": running},
+    )
 
 
 def _deleted(call: Call) -> None:
@@ -76,6 +105,8 @@ KINDS = (
         refuse=node_group_rules.node_group,
         settle=node_group_rules.nodes_join,
         deleted=_deleted,
+        steps=_steps,
+        failed=_failed,
         joined=bed.join,
         parted=bed.leave,
         computed=(

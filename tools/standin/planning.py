@@ -95,6 +95,35 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any], fixed: tuple[str, ..
     return {path: (what, _replaces(path, fixed)) for path, what in sorted(found.items())}
 
 
+def changes_of(
+    kind: Kind, olds: Mapping[str, Any], old_inputs: Mapping[str, Any], news: Mapping[str, Any]
+) -> dict[str, tuple[str, bool]]:
+    """What the provider has to do of `news`: the bridge compares with the outputs, `olds`.
+
+    Of `old_inputs`, which the engine keeps as they were where an update failed, it sees what is no longer given.
+    """
+    found: dict[str, str] = {}
+    known = {name: _part(olds[name], value) for name, value in plain(news).items() if name in olds}
+    _compare(known, {name: value for name, value in plain(news).items() if name in olds}, "", found)
+    before: dict[str, str] = {}
+    _compare(plain(old_inputs), plain(news), "", before)
+    found |= {path: what for path, what in before.items() if what == "delete" or top(path) not in olds}
+    fixed = (*kind.fixed, "region")
+    return {
+        path: (what, _replaces(path, fixed) or (what == "delete" and path in kind.lasting))
+        for path, what in sorted(found.items())
+    }
+
+
+def _part(old: Any, new: Any) -> Any:
+    """An output without what AWS adds to an input."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return {key: _part(old[key], value) for key, value in new.items() if key in old}
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [_part(before, after) for before, after in zip(old, new, strict=True)]
+    return old
+
+
 def _compare(old: Any, new: Any, path: str, found: dict[str, str]) -> None:
     name = path.rpartition(".")[2].partition("[")[0]
     if _same(old, new, name):

@@ -1,10 +1,11 @@
 """What things in an account name: it must be there, and cannot go while it is named."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 from tools.standin import durations, tokens
 from tools.standin.account import Account, Entry, Records
-from tools.standin.catalogue import dependents
+from tools.standin.catalogue import KINDS, dependents
 from tools.standin.clock import Clock
 from tools.standin.errors import AwsError
 from tools.standin.kinds import Call, Kind, Refers
@@ -32,12 +33,14 @@ def _there(records: Records, refers: Refers, value: str, account: str) -> bool:
     return any(entry.outputs[refers.by] == value for entry in records.all(refers.token))
 
 
-def used_by(records: Records, entry: Entry) -> AwsError | None:
+def used_by(records: Records, entry: Entry, date: datetime) -> AwsError | None:
     """Why AWS would not delete that thing now."""
     what = tokens.kind_of(entry.token)
     for token, refers in dependents(entry.token):
         name = entry.id if refers.by == "id" else entry.outputs[refers.by]
         for other in records.all(token):
+            if KINDS[token].ended(other, date):
+                continue
             if other.id != entry.id and name in pick(other.inputs, refers.path):
                 message = f"The {what} '{entry.id}' has dependencies and cannot be deleted: {other.id}"
                 return AwsError(refers.blocks, message)
@@ -58,13 +61,14 @@ def wait_until_unused(
     deadline = clock.now() + durations.RETRIES.get(kind.token, 0.0)
     look = 0
     while True:
-        now = clock.now()
+        moment = clock.moment()
+        now = moment.now
         with account.open() as records:
             until = _expire_interfaces(records, now)
             entry = records.get(kind.token, id)
             if entry is None:
                 return False
-            refusal = used_by(records, entry)
+            refusal = used_by(records, entry, moment.date)
             if refusal is None:
                 keep(records, entry)
                 return True

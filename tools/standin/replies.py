@@ -82,18 +82,27 @@ def telling(context: Any, verb: str, token: str) -> Iterator[None]:
         context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
         context.abort(grpc.StatusCode.UNKNOWN, status.message)
     except AwsError as error:
-        context.abort(grpc.StatusCode.UNKNOWN, _worded(verb, token, error.code, error.message))
+        words = _asked(token, error) if verb == "invoking" else _worded(verb, token, error.code, error.message)
+        context.abort(grpc.StatusCode.UNKNOWN, words)
     except CancelledError:
         context.abort(grpc.StatusCode.CANCELLED, f"{verb} {tokens.kind_of(token)}: context canceled")
     except ReportedError as error:
         context.abort(grpc.StatusCode.UNKNOWN, str(error))
 
 
+def _asked(token: str, error: AwsError) -> str:
+    """As the bridge tells of a question that failed."""
+    service, operation = token.split(":")[1].partition("/")[0].upper(), tokens.kind_of(token).removeprefix("get")
+    words = error.message if error.own else _sent(service, f"Describe{operation}", error.code, error.message)
+    return f"invoking {token}: 1 error occurred:\n\t* {words}\n\n"
+
+
 def _worded(verb: str, token: str, code: str, message: str) -> str:
-    kind = KINDS.get(token)
-    what = tokens.kind_of(token)
-    if kind is None:
-        return f"{verb} {what}: api error {code}: {message}"
+    kind, what = KINDS[token], tokens.kind_of(token)
     call = {"creating": "Create", "updating": "Update", "deleting": "Delete", "reading": "Describe"}[verb] + what
-    request = f"operation error {kind.service}: {call}, https response error StatusCode: 400, RequestID: {uuid.uuid4()}"
-    return f"{verb} {kind.service} {what}: {request}, api error {code}: {message}"
+    return f"{verb} {kind.service} {what}: {_sent(kind.service, call, code, message)}"
+
+
+def _sent(service: str, call: str, code: str, message: str) -> str:
+    request = f"operation error {service}: {call}, https response error StatusCode: 400, RequestID: {uuid.uuid4()}"
+    return f"{request}, api error {code}: {message}"

@@ -47,6 +47,8 @@ class Scenario:
     that have it; `capacity` how many instances a zone still has; `quotas` vCPUs by quota code. `linger` is how many
     modelled seconds network interfaces outlive what used them. After `expire_after` calls the credentials expire.
     `gone` are types (last words) whose things were deleted outside Pulumi: they are away from the next operation on.
+    `ahead` is how many seconds the account's date is later than it would be. With `late_logs` a cluster's last lines
+    come when its log group has been deleted, and make it anew.
     """
 
     scale: float = 0
@@ -58,6 +60,8 @@ class Scenario:
     linger: float = 0
     expire_after: int = 0
     gone: tuple[str, ...] = ()
+    ahead: float = 0
+    late_logs: bool = False
     faults: tuple[Fault, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ import secrets
 import uuid
 from typing import Any
 
-from tools.standin import tokens
+from tools.standin import log_groups, tokens
 from tools.standin.account import new_id
 from tools.standin.errors import AwsError
 from tools.standin.kinds import Call, Kind, Refers
@@ -146,6 +146,7 @@ KINDS = (
         service="CloudWatch Logs",
         new_id=lambda call: str(call.inputs["name"]),
         outputs=lambda call: {"arn": call.arn("logs", f"log-group:{call.id}")},
+        deleted=log_groups.deleted,
         defaults={"retentionInDays": 0, "logGroupClass": "STANDARD", "skipDestroy": False},
         fixed=("name", "namePrefix", "logGroupClass"),
         named="name",

@@ -1,0 +1,1 @@
+"""What the benchmarks share, or is worth a test of its own."""

@@ -1,0 +1,208 @@
+"""PURE: from what each process said to communicators, the channels between their ranks, and attempts in their order.
+
+Processes that share a communicator are of one attempt: a retry's communicators have other ids and pids.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from workload.nccl_process import EdgeLog, MemberLog, ProcessLog
+from workload.transport_report import Attempt, Communicator, Edge, Member
+
+_LONGEST_ID = 300
+
+Spans = dict[str, tuple[int, int]]
+
+
+class Groups:
+    """Members by their communicator's id: NCCL's commId, or a child's parent with the child's number and colour."""
+
+    def __init__(self, processes: Iterable[ProcessLog]) -> None:
+        self.members: dict[str, list[MemberLog]] = defaultdict(list)
+        self.by_rank: dict[tuple[str, int], list[MemberLog]] = defaultdict(list)
+        self.ids: dict[MemberLog, str] = {}
+        for process in processes:
+            for member in process.members.values():
+                name = self.id_of(member)
+                self.members[name].append(member)
+                self.by_rank[name, member.line.rank].append(member)
+
+    def id_of(self, member: MemberLog) -> str:
+        """A parent was there before its child, so that its id is known, but where it is asked for first."""
+        if member not in self.ids:
+            pairs = member.line.pairs
+            own = pairs.get("commId", "")
+            if "parent" in pairs and pairs["parent"] not in ("(nil)", "0x0"):
+                up = self.id_of(member.parent) if member.parent else f"?{member.process.host}:{member.process.pid}"
+                number = pairs.get("splitCount", pairs.get("childCount", ""))
+                own = "/".join(filter(None, (up, f"{number}.{pairs.get('color', '')}", own)))
+                if len(own) > _LONGEST_ID:
+                    own = hashlib.sha256(own.encode()).hexdigest()[:16]
+            self.ids[member] = own or f"?{member.process.host}:{member.process.pid}:{member.line.pointer}"
+        return self.ids[member]
+
+    def communicator(self, name: str) -> Communicator:
+        members = sorted(self.members[name], key=lambda one: (one.line.rank, one.process.host, one.process.pid))
+        parents = {self.ids[one.parent] for one in members if one.parent}
+        return Communicator(
+            id=name,
+            parent=min(parents) if parents else None,
+            ranks=max(one.line.ranks for one in members),
+            members=tuple(_member(one) for one in members),
+            nodes=tuple(sorted({count for one in members for count in one.nodes})),
+        )
+
+    def host_of(self, name: str, rank: int) -> str | None:
+        hosts = {member.process.host for member in self.by_rank.get((name, rank), ())}
+        return hosts.pop() if len(hosts) == 1 else None
+
+    def edges_of(self, process: ProcessLog) -> Iterator[Edge]:
+        """A line that fits several communicators goes to the first that has none like it; said again, to the next."""
+        taken: set[tuple[str, str]] = set()
+        for (_, body), log in process.edges.items():
+            names = list(dict.fromkeys(self.ids[member] for member in log.members))
+            names = [name for name in names if self._peer_fits(name, log)]
+            between = [name for name in names if self._between(name, log)]
+            # Only with NVLink between hosts is a channel that is none of the network's not within one.
+            names = (between if log.line.kind == "NET" else [one for one in names if one not in between]) or names
+            fresh = [name for name in names if (name, body) not in taken] or names
+            taken.update((name, body) for name in fresh[: log.count])
+            yield from (self._edge(process, log, name) for name in fresh[: log.count])
+            if not fresh:
+                yield self._edge(process, log, None)
+
+    def _peer_fits(self, name: str, log: EdgeLog) -> bool:
+        line = log.line
+        ends = ((line.from_rank, line.from_device), (line.to_rank, line.to_device))
+        for rank, device in ends:
+            known = self.by_rank.get((name, rank), [])
+            if known and not any(member.at(rank, device) for member in known):
+                return False
+        return True
+
+    def _between(self, name: str, log: EdgeLog) -> bool:
+        hosts = self.host_of(name, log.line.from_rank), self.host_of(name, log.line.to_rank)
+        return None not in hosts and hosts[0] != hosts[1]
+
+    def _edge(self, process: ProcessLog, log: EdgeLog, name: str | None) -> Edge:
+        line = log.line
+        return Edge(
+            communicator=name,
+            channel=line.channel,
+            from_rank=line.from_rank,
+            from_host=self.host_of(name, line.from_rank) if name else None,
+            to_rank=line.to_rank,
+            to_host=self.host_of(name, line.to_rank) if name else None,
+            direction=line.direction,
+            kind=line.kind,
+            via=line.via,
+            network=line.network,
+            device=line.device,
+            proxy_rank=line.proxy_rank,
+            gdr=line.gdr,
+            host=process.host,
+            pid=process.pid,
+            place=log.place,
+            count=log.count,
+        )
+
+
+def _member(log: MemberLog) -> Member:
+    device = log.line.pairs.get("nvmlDev", log.line.pairs.get("cudaDev", ""))
+    return Member(
+        rank=log.line.rank,
+        host=log.process.host,
+        pid=log.process.pid,
+        device=int(device) if device.isdecimal() else None,
+        network=log.network or log.process.only_network(),
+        started=log.started,
+        completed=log.completed,
+    )
+
+
+def attempts_of(processes: Sequence[ProcessLog], files: Sequence[str], nccl: str | None) -> list[tuple[Spans, Attempt]]:
+    """In the order of their beginning."""
+    groups = Groups(processes)
+    together = [(span_of(one), one) for one in _joined(processes, groups)]
+    for span, alone in _without_communicator([one for one in processes if not one.members], together):
+        together.append((span, alone))
+    number = {file: index for index, file in enumerate(files)}
+    together.sort(key=lambda one: min((number[file], first) for file, (first, _) in one[0].items()))
+    return [(span, _attempt(one, groups, nccl)) for span, one in together]
+
+
+def _attempt(processes: list[ProcessLog], groups: Groups, nccl: str | None) -> Attempt:
+    processes = sorted(processes, key=lambda one: (one.host, one.pid))
+    names = sorted({groups.ids[member] for one in processes for member in one.members.values()})
+    edges = sorted(
+        (edge for one in processes for edge in groups.edges_of(one)),
+        key=lambda edge: (edge.communicator or "", edge.from_rank, edge.to_rank, edge.channel, edge.direction or ""),
+    )
+    return Attempt(
+        processes=tuple(one.report(nccl) for one in processes),
+        communicators=tuple(groups.communicator(name) for name in names),
+        edges=tuple(edges),
+    )
+
+
+def _joined(processes: Sequence[ProcessLog], groups: Groups) -> list[list[ProcessLog]]:
+    """Processes with communicators, those together that share one."""
+    root: dict[ProcessLog, ProcessLog] = {one: one for one in processes if one.members}
+
+    def top(one: ProcessLog) -> ProcessLog:
+        while root[one] is not one:
+            root[one] = root[root[one]]
+            one = root[one]
+        return one
+
+    for members in groups.members.values():
+        for member in members[1:]:
+            root[top(member.process)] = top(members[0].process)
+    found: dict[ProcessLog, list[ProcessLog]] = defaultdict(list)
+    for one in root:
+        found[top(one)].append(one)
+    return list(found.values())
+
+
+def _without_communicator(
+    alone: Sequence[ProcessLog], attempts: Sequence[tuple[Spans, list[ProcessLog]]]
+) -> list[tuple[Spans, list[ProcessLog]]]:
+    """Puts those that ran during an attempt into it; the others are, together by where they stand, attempts too."""
+    apart: dict[tuple[str, int], list[ProcessLog]] = defaultdict(list)
+    for one in alone:
+        host = next((attempt for span, attempt in reversed(attempts) if _overlap(one.spans, span)), None)
+        if host is not None:
+            host.append(one)
+        else:
+            file, (first, _) = next(iter(one.spans.items()))
+            before = sum(1 for span, _ in attempts if file in span and span[file][0] < first)
+            apart[file, before].append(one)
+    return [(span_of(together), together) for together in apart.values()]
+
+
+def _overlap(one: Spans, other: Spans) -> bool:
+    return any(
+        file in other and first <= other[file][1] and other[file][0] <= last for file, (first, last) in one.items()
+    )
+
+
+def span_of(processes: Iterable[ProcessLog]) -> Spans:
+    spans: Spans = {}
+    for process in processes:
+        for file, (first, last) in process.spans.items():
+            known = spans.get(file, (first, last))
+            spans[file] = (min(known[0], first), max(known[1], last))
+    return spans
+
+
+def counting(spans: Sequence[Spans]) -> tuple[tuple[int, ...], bool]:
+    """Indexes of those that none is known to have followed, and whether they ran side by side, as far as files show."""
+
+    def followed(one: Spans, other: Spans) -> bool:
+        shared = one.keys() & other.keys()
+        return bool(shared) and all(one[file][1] < other[file][0] for file in shared)
+
+    last = [i for i, one in enumerate(spans) if not any(followed(one, other) for other in spans)]
+    pairs = [(spans[i], spans[j]) for i in last for j in last if i < j]
+    return tuple(last), bool(pairs) and all(_overlap(one, other) for one, other in pairs)

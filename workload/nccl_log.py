@@ -1,0 +1,108 @@
+"""PURE: from the text of NCCL logs to a `TransportReport`.
+
+Any NCCL 2.18-2.30 and aws-ofi-nccl 1.4-1.21 wording, from any launcher: with or without Ray's prefix, colours, marks of
+folded lines, lines in pieces, timestamps, CRLF, several attempts in a file or a file for each process. Nothing in the
+text raises; what could not be read is counted.
+"""
+
+from collections.abc import Iterable
+
+from workload.nccl_attempts import attempts_of, counting
+from workload.nccl_fact import Odd, Parsed
+from workload.nccl_line import parse
+from workload.nccl_process import ProcessLog
+from workload.nccl_records import Head, Records
+from workload.transport_report import Lost, Place, TransportReport, Warned
+
+# Far more than any run says, and what a log that is not one may take of memory: about a kilobyte each.
+MOST_FACTS = 500_000
+MOST_WARNINGS = 1_000
+
+
+class NcclLog:
+    """Takes files one after the other; memory grows with what is said, not with how often."""
+
+    def __init__(self) -> None:
+        self._records = Records(self)
+        self._files: list[str] = []
+        self._processes: dict[tuple[str, int], ProcessLog] = {}
+        self._renamed: dict[tuple[str, int], str] = {}
+        self._warnings: list[Warned] = []
+        self._warned = 0
+        self._facts = 0
+        self._nccl: str | None = None
+
+    def read(self, file: str, chunks: Iterable[bytes | str]) -> None:
+        """`file` is what places name; chunks may be cut anywhere, bytes that are no UTF-8 are tolerated."""
+        if file not in self._files:
+            self._files.append(file)
+        self._records.read(file, chunks)
+
+    def report(self) -> TransportReport:
+        found = attempts_of(list(self._processes.values()), self._files, self._nccl)
+        last, side_by_side = counting([span for span, _ in found])
+        lost = self._records.lost
+        return TransportReport(
+            files=tuple(self._files),
+            lines=self._records.lines,
+            nccl_lines=self._records.nccl_lines,
+            attempts=tuple(attempt for _, attempt in found),
+            counting=last,
+            side_by_side=side_by_side,
+            warnings=tuple(self._warnings),
+            warned=self._warned,
+            lost=Lost(**lost, at=tuple(sorted(self._records.lost_at.items()))),
+        )
+
+    def process(self, head: Head, place: Place) -> None:
+        self._process_of(head, place)
+
+    def renamed(self, pid: int, old: str, new: str) -> None:
+        """A host whose name had been read from the end of it only."""
+        self._renamed[old, pid] = new
+        if process := self._processes.pop((old, pid), None):
+            process.host = new
+            self._processes.setdefault((new, pid), process)
+
+    def version(self, version: str) -> None:
+        self._nccl = version or self._nccl
+
+    def line(self, head: Head, body: str, *, warn: bool, place: Place) -> Parsed:
+        process = self._process_of(head, place)
+        if process is None or (body.startswith("Channel") and process.again(body)):
+            return None
+        said = parse(body)
+        if warn:
+            self._warn(process, body, place)
+        if said is None or isinstance(said, Odd):
+            return said
+        if self._room():
+            process.take(said, body, thread=head.thread, place=place)
+        return said
+
+    def _process_of(self, head: Head, place: Place) -> ProcessLog | None:
+        host = self._renamed.get((head.host, head.pid), head.host)
+        process = self._processes.get((host, head.pid))
+        if process is None and self._room():
+            process = self._processes[host, head.pid] = ProcessLog(host, head.pid, place)
+        return process
+
+    def _room(self) -> bool:
+        self._facts += 1
+        if self._facts <= MOST_FACTS:
+            return True
+        self._records.lost["beyond"] += 1
+        return False
+
+    def _warn(self, process: ProcessLog, body: str, place: Place) -> None:
+        self._warned += 1
+        if len(self._warnings) < MOST_WARNINGS:
+            self._warnings.append(Warned(host=process.host, pid=process.pid, text=body[:500], place=place))
+
+
+def read(files: Iterable[tuple[str, Iterable[bytes | str]]]) -> TransportReport:
+    """One report over files, each with its name."""
+    log = NcclLog()
+    for file, chunks in files:
+        log.read(file, chunks)
+    return log.report()

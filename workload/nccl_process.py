@@ -1,0 +1,196 @@
+"""PURE: what one process said, collected line by line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from workload.nccl_fact import (
+    EdgeLine,
+    EndLine,
+    Fact,
+    FailureLine,
+    InitLine,
+    NetworkLine,
+    NicsLine,
+    PluginLine,
+    ProviderLine,
+    TopologyLine,
+    VersionLine,
+)
+from workload.transport_report import Failure, NcclProcess, Network, Place, Provider
+
+
+@dataclass(eq=False, slots=True)
+class MemberLog:
+    """This process as a rank of one communicator."""
+
+    process: "ProcessLog"
+    order: int
+    line: InitLine
+    parent: "MemberLog | None"
+    network: Network | None = None
+    started: Place | None = None
+    completed: Place | None = None
+    nodes: set[int] = field(default_factory=set)
+
+    @property
+    def devices(self) -> set[str]:
+        """What the brackets of a channel line may hold: the nvml device, in old wordings the bus id."""
+        return {self.line.pairs[key] for key in ("nvmlDev", "busId") if key in self.line.pairs}
+
+    def at(self, rank: int, device: str) -> bool:
+        return rank == self.line.rank and (not self.devices or device in self.devices)
+
+
+@dataclass(eq=False, slots=True)
+class EdgeLog:
+    """`members` are those of this process that the channel may belong to, the oldest first."""
+
+    line: EdgeLine
+    place: Place
+    members: tuple[MemberLog, ...]
+    count: int = 1
+
+
+class ProcessLog:
+    """Lines of one (host, pid) in their order; `spans` is where in each file its telling lines are, first and last."""
+
+    def __init__(self, host: str, pid: int, place: Place) -> None:
+        self.host, self.pid = host, pid
+        self.first, self.last = place, place
+        self.spans: dict[str, tuple[int, int]] = {place.file: (place.line, place.line)}
+        self.members: dict[tuple[object, ...], MemberLog] = {}
+        self.edges: dict[tuple[int, str], EdgeLog] = {}
+        self._nccl: str | None = None
+        self._ofi: str | None = None
+        self._plugins: dict[str, None] = {}
+        self._missing: Place | None = None
+        self._providers: list[Provider] = []
+        self._networks: list[Network] = []
+        self._nics: dict[str, None] = {}
+        self._failures: list[Failure] = []
+        # A communicator is known here by its address, which is used again once it is gone.
+        self._live: dict[str, MemberLog] = {}
+        self._starting: dict[int, MemberLog] = {}
+        self._chosen: dict[int, Network] = {}
+        self._epoch = 0
+
+    def again(self, body: str) -> bool:
+        """Counts a channel line that was said before of the same communicators."""
+        known = self.edges.get((self._epoch, body))
+        if known is None:
+            return False
+        known.count += 1
+        return True
+
+    def take(self, fact: Fact, body: str, *, thread: int, place: Place) -> None:
+        self.last = place
+        # A communicator's end may be told long after: by then a retry can be on its way.
+        if not isinstance(fact, EndLine):
+            first, _ = self.spans.get(place.file, (place.line, place.line))
+            self.spans[place.file] = (first, place.line)
+        if isinstance(fact, EdgeLine):
+            self.edges[self._epoch, body] = EdgeLog(fact, place, self._members_of(fact, thread))
+        elif isinstance(fact, InitLine):
+            self._initialised(fact, thread, place)
+        elif isinstance(fact, NetworkLine):
+            self._chosen[thread] = Network(name=fact.name, place=place)
+            self._networks.append(self._chosen[thread])
+        else:
+            _TAKERS[type(fact)](self, fact, place)
+
+    def _members_of(self, line: EdgeLine, thread: int) -> tuple[MemberLog, ...]:
+        """Up to NCCL 2.21 channels are made within a communicator's initialisation, later at its first use."""
+        ends = ((line.from_rank, line.from_device), (line.to_rank, line.to_device))
+        own = ends[:1] if line.direction == "send" else ends[1:] if line.direction else ends
+        ranks = max(line.from_rank, line.to_rank)
+        fits = [m for m in self._live.values() if m.line.ranks > ranks and any(m.at(*end) for end in own)]
+        starting = self._starting.get(thread)
+        if starting in fits:
+            return (starting,)
+        return tuple(sorted(fits, key=lambda member: member.order))
+
+    def _initialised(self, line: InitLine, thread: int, place: Place) -> None:
+        pairs = line.pairs
+        named = tuple(pairs.get(key) for key in ("commId", "parent", "splitCount", "childCount", "color"))
+        key = (line.pointer, line.rank, line.ranks, named)
+        member = self.members.get(key)
+        if member is None:
+            parent = self._live.get(pairs.get("parent", ""))
+            member = self.members[key] = MemberLog(self, len(self.members), line, parent)
+        self._live[line.pointer] = member
+        if (chosen := self._chosen.pop(thread, None)) is not None and member.network is None:
+            member.network = chosen
+        if line.complete:
+            member.completed = member.completed or place
+            self._starting.pop(thread, None)
+        else:
+            member.started = member.started or place
+            self._starting[thread] = member
+        self._epoch += 1
+
+    def topology(self, fact: TopologyLine, _place: Place) -> None:
+        if member := self._live.get(fact.pointer):
+            member.nodes.add(fact.nodes)
+
+    def ended(self, fact: EndLine, _place: Place) -> None:
+        self._live.pop(fact.pointer, None)
+        self._epoch += 1
+
+    def provider(self, fact: ProviderLine, place: Place) -> None:
+        self._providers.append(Provider(name=fact.name, fabric=fact.fabric, nics=fact.nics, place=place))
+
+    def plugin(self, fact: PluginLine, place: Place) -> None:
+        if fact.name is None:
+            self._missing = self._missing or place
+        else:
+            self._plugins[fact.name] = None
+
+    def failure(self, fact: FailureLine, place: Place) -> None:
+        self._failures.append(Failure(plugin=fact.plugin, text=fact.text, place=place))
+
+    def interfaces(self, fact: NicsLine, _place: Place) -> None:
+        self._nics |= dict.fromkeys(fact.names)
+
+    def version(self, fact: VersionLine, _place: Place) -> None:
+        if fact.of == "nccl":
+            self._nccl = fact.version
+        else:
+            self._ofi = fact.version
+
+    def unused_networks(self) -> list[Network]:
+        """Networks chosen for communicators whose initialisation was not seen."""
+        used = {id(member.network) for member in self.members.values()}
+        return [network for network in self._networks if id(network) not in used]
+
+    def only_network(self) -> Network | None:
+        """The network, where every line about it names the same."""
+        names = {network.name for network in self._networks}
+        return self._networks[0] if len(names) == 1 else None
+
+    def report(self, nccl: str | None) -> NcclProcess:
+        return NcclProcess(
+            host=self.host,
+            pid=self.pid,
+            nccl=self._nccl or nccl,
+            ofi=self._ofi,
+            plugins=tuple(self._plugins),
+            plugin_missing=self._missing,
+            providers=tuple(self._providers),
+            networks=tuple(self._networks),
+            stray_networks=tuple(self.unused_networks()),
+            nics=tuple(self._nics),
+            failures=tuple(self._failures),
+            first=self.first,
+            last=self.last,
+        )
+
+
+_TAKERS: dict[type, Callable[..., None]] = {
+    TopologyLine: ProcessLog.topology,
+    EndLine: ProcessLog.ended,
+    ProviderLine: ProcessLog.provider,
+    PluginLine: ProcessLog.plugin,
+    FailureLine: ProcessLog.failure,
+    NicsLine: ProcessLog.interfaces,
+    VersionLine: ProcessLog.version,
+}
