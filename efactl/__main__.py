@@ -68,7 +68,7 @@ def _do(asked: argparse.Namespace) -> ExitCode:
     # Imported where needed: Ray alone takes a second, and `transport` works where there is neither Ray nor Pulumi.
     if asked.command == "transport":
         from efactl.transport import transport
-        from workload.transport_rule import Wanted
+        from workload.transport_attempt import Wanted
 
         wanted = Wanted(expect=asked.expect, hosts=asked.hosts, ranks=asked.ranks, nics=asked.nics, gdr=asked.gdr)
         return transport(asked.files, wanted, as_json=asked.json)

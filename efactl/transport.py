@@ -11,8 +11,9 @@ from efactl.exit_codes import ExitCode
 from workload.errors import BadInputError
 from workload.nccl_log import NcclLog
 from workload.transport import Verdict
+from workload.transport_attempt import Wanted
 from workload.transport_report import Attempt, Edge, TransportReport
-from workload.transport_rule import Wanted, judge_report
+from workload.transport_rule import judge_report
 
 _BY_VERDICT = {"proven": ExitCode.OK, "refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
 _CHUNK_BYTES = 1 << 20

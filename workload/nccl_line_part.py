@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from workload.nccl_names import KNOWN_NETWORKS
+from workload.nccl_names import KNOWN_NETWORKS, KNOWN_PROVIDERS
 
-_DIGITS, _SIGNED, _HEX, _WORD, _NAME, _UNSPACED = r"\d", r"[-\d]", r"[0-9a-f]", r"\w", r"[^\s,]", r"\S"
+_DIGITS, _SIGNED, _HEX, _WORD, _UNSPACED = r"\d", r"[-\d]", r"[0-9a-f]", r"\w", r"\S"
 _Tokens = list[tuple[str]]
-_CLASSES = {_DIGITS, _SIGNED, _HEX, _WORD, _NAME, _UNSPACED}
+_CLASSES = {_DIGITS, _SIGNED, _HEX, _WORD, _UNSPACED}
 _LOCALS = (
     *(f"P2P/{kind}{read}" for kind in ("CUMEM", "IPC", "direct pointer", "MNNVL") for read in ("/read", "/CE")),
     *(f"SHM/{one}/{other}" for one in ("direct", "CE") for other in ("direct", "CE")),
 )
-_PAIRS = "cudaDev|nvmlDev|busId|commId|parent|splitCount|childCount|color|key"
-_INIT_PART = re.compile(
-    r"(?:\w+ )?comm 0x[0-9a-f]+ rank \d+ nranks \d+"
-    rf"(?: (?:{_PAIRS}) (?:\(nil\)|-?\w+))*(?: \w{{0,10}}(?: -?\(?)?)?(?: ?-(?: [A-Za-z ]{{0,12}})?)?"
-)
+_KEYS = ("cudaDev", "nvmlDev", "busId", "commId", "parent", "splitCount", "childCount", "color", "key")
+_ENDS = ("- Init START", "- Init COMPLETE", "- Destroy COMPLETE", "- Abort COMPLETE")
+_FRONT = re.compile(r"(?:\w+ )?comm 0x[0-9a-f]+ rank \d+ nranks \d+")
+_PAIR = re.compile(rf" (?:{'|'.join(_KEYS)}) (?:\(nil\)|-?\w+)(?= |-|$)")
+_KEY_PART = re.compile(rf"(?:{'|'.join(_KEYS)}) -?\(?(?:nil)?")
 _INDIRECT_PART = re.compile(r"P2P/indirect/(?:\d+(?:\[(?:\w+\]?)?)?)?(?:/r?e?a?d?)?")
 
 
@@ -49,7 +49,15 @@ def begins_provider(text: str) -> bool:
 
 
 def begins_communicator(text: str) -> bool:
-    return bool(_INIT_PART.fullmatch(text)) or any(pattern.fullmatch(text) for pattern in _communicator_parts())
+    found = _FRONT.match(text)
+    if not found:
+        return any(pattern.fullmatch(text) for pattern in _communicator_parts())
+    at = found.end()
+    while pair := _PAIR.match(text, at):
+        at = pair.end()
+    # A START line of a child has no space before its dash.
+    rest = text[at:].removeprefix(" ")
+    return begins_text(rest, *(f"{key} " for key in _KEYS), *_ENDS) or bool(_KEY_PART.fullmatch(rest))
 
 
 @cache
@@ -78,10 +86,8 @@ def _net_parts() -> tuple[re.Pattern[str], ...]:
 def _provider_parts() -> tuple[re.Pattern[str], ...]:
     fabrics: tuple[_Tokens, ...] = ([], [(", fabric is ",), (_UNSPACED,)])
     return tuple(
-        _beginning(
-            [(f"NET/OFI Selected {letter}rovider is ",), (_NAME,), *fabric, (" (found ",), (_DIGITS,), (" nics)",)]
-        )
-        for letter, fabric in product("pP", fabrics)
+        _beginning([(f"NET/OFI Selected {letter}rovider is {name}",), *fabric, (" (found ",), (_DIGITS,), (" nics)",)])
+        for letter, name, fabric in product("pP", sorted(KNOWN_PROVIDERS), fabrics)
     )
 
 

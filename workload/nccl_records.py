@@ -8,9 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from workload.nccl_fact import PART, UNKNOWN, Parsed
+from workload.nccl_head import COLOUR, HEAD, HEAD_PART, HEAD_START, REPEATED, TAIL, TELLING_HEAD, Head, cleaned, split
 from workload.nccl_line import STARTS, WIDTH, is_distinct, parse
 from workload.transport_report import Place
 
@@ -19,33 +20,6 @@ _LONGEST_HEAD = 2048
 _MOST_PREFIXES = 20_000
 # Records of the same process that may stand between two pieces of one of its lines (standard error is a stream apart).
 _STRANGERS = 3
-
-_HEAD = re.compile(
-    rb"([\w.-]{1,255}):(\d{1,10}):(\d{1,10}) \[-?\w{1,8}\] (?:NCCL|.{1,1024}? NCCL) (?:INFO|WARN)(?: (.*)|$)", re.DOTALL
-)
-_HEAD_PART = re.compile(
-    rb"(?:\[[\w:/ .,+-]{0,64}(?:\] ?)?)?"
-    rb"(?:[\w.-]{1,255}(?::\d{0,10}(?::\d{0,10}(?: (?:\[-?\w{0,8}(?:\](?: .*)?)?)?)?)?)?)?",
-    re.DOTALL,
-)
-_HEAD_START = re.compile(rb"([\w.-]{1,255}):\d{1,10}:\d{1,10} \[-?\w{1,8}\] ")
-_TELLING_HEAD = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[")
-_RAY = re.compile(rb"\([^()\n]{0,80} pid=\d+(?:, ip=[\w.:-]+)?")
-# The end of a telling line, whose beginning was not found.
-_TAIL = re.compile(
-    rb"-> -?\d{1,9}\[\w{1,16}\](?: \[(?:send|receive)\])? via |- Init COMPLETE$|Using network |NET/OFI Selected [Pp]rovider is "
-)
-_COLOUR = re.compile(rb"\x1b\[[\d;]{0,16}[A-Za-z]")
-_REPEATED = re.compile(rb"\s*\[repeated (\d{1,12})x across cluster\]")
-
-
-class Head(NamedTuple):
-    """`key` is Ray's prefix, empty where there is none."""
-
-    key: bytes
-    host: str
-    pid: int
-    thread: int
 
 
 class Sink(Protocol):
@@ -115,7 +89,7 @@ class Records:
                     self._nccl(line, number)
                 elif line:
                     self._other(line, number)
-                if marked and (found := _REPEATED.search(line)):
+                if marked and (found := REPEATED.search(line)):
                     hidden += int(found[1])
                     first_hidden = first_hidden or Place(file, number)
             if len(carry) > LONGEST_LINE:
@@ -125,7 +99,7 @@ class Records:
         if carry:
             number += 1
             (self._nccl if b"NCCL" in carry else self._other)(carry, number)
-            hidden += sum(int(one) for one in _REPEATED.findall(carry))
+            hidden += sum(int(one) for one in REPEATED.findall(carry))
         for held in self._open.values():
             self._close(held, cut=bool(carry) and held.place.line == number)
         self.lines += number
@@ -145,16 +119,17 @@ class Records:
         if head is not None and line.find(b" NCCL ", at + 6) < 0:
             self._headed(head, line, at + 11, Place(self._file, number), warn=level == b"WARN ")
             return
-        key, text = self._split(line)
-        text = _COLOUR.sub(b"", text) if b"\x1b" in text else text
-        if text.startswith(b"NCCL version "):
+        key, text = split(line, self._keys)
+        text = COLOUR.sub(b"", text) if b"\x1b" in text else text
+        held = self._open.get(key)
+        if text.startswith(b"NCCL version ") and not (held and held.head and not held.body):
             self._sink.version(text[13:80].decode("ascii", "replace").split(" ")[0].strip())
             return
         # Without Ray's prefix two processes may have written into one line.
-        starts = [self._start(one) for one in _HEAD_START.finditer(text)] if text.count(b" NCCL ") > 1 else []
+        starts = [self._start(one) for one in HEAD_START.finditer(text)] if text.count(b" NCCL ") > 1 else []
         bounds = [0, *starts[1:], len(text)]
         for begin, end in pairwise(bounds):
-            if found := _HEAD.search(text, begin, end):
+            if found := HEAD.search(text, begin, end):
                 whole = len(bounds) == 2 and found.end() == len(text)
                 self._found(key, found, line[:at] if whole else None, number)
             else:
@@ -168,7 +143,8 @@ class Records:
     def _found(self, key: bytes, found: re.Match[bytes], prefix: bytes | None, number: int) -> None:
         place = Place(self._file, number)
         head = self._head(key, found, place)
-        if prefix is not None:
+        # Not while the host's name may change.
+        if prefix is not None and not self._hosts.get(key, ("", False))[1]:
             if len(self._prefixes) >= _MOST_PREFIXES:
                 self._prefixes.clear()
             self._prefixes[prefix] = head
@@ -208,58 +184,61 @@ class Records:
             self._close(held)
         start = line[at : at + WIDTH]
         if start in STARTS or warn or len(start) < WIDTH:
-            body = _cleaned(line[at:]).decode("utf-8", "replace")
+            body = cleaned(line[at:]).decode("utf-8", "replace")
             self._open[head.key] = _Open(b"", place, head, body, warn=warn)
 
     def _other(self, line: bytes, number: int) -> None:
-        key, text = self._split(line)
-        if key in self._open or _HEAD_PART.fullmatch(text):
+        key, text = split(line, self._keys)
+        if key in self._open or HEAD_PART.fullmatch(text):
             self._piece(key, text, number)
 
     def _piece(self, key: bytes, text: bytes, number: int) -> None:
         """A record without a head of its own: the rest of the open line, the beginning of a head, or neither."""
-        text = _cleaned(text)
+        text = cleaned(text)
         if not text:
             return
         held = self._open.get(key)
         if held is not None and held.head is not None:
-            if self._goes_on(held, text.decode("utf-8", "replace")):
+            begins = TELLING_HEAD.match(text)
+            if not begins and self._goes_on(held, text.decode("utf-8", "replace")):
                 return
             held.strangers += 1
             part = parse(held.body) is PART
             if part and not is_distinct(held.body):
                 # Put together they are another line than one that tells: nothing is lost.
                 del self._open[key]
-            elif part and held.strangers <= _STRANGERS and not _TELLING_HEAD.match(text):
+            elif part and held.strangers <= _STRANGERS and not begins:
                 return
             else:
                 self._close(self._open.pop(key))
-        elif held is not None and not _TELLING_HEAD.match(text):
+        elif held is not None and not TELLING_HEAD.match(text):
             joined = held.raw + text
-            if found := _HEAD.search(joined):
+            if found := HEAD.search(joined):
                 held.raw = b""
                 self._found(key, found, None, held.place.line)
                 return
-            if len(joined) <= _LONGEST_HEAD and _HEAD_PART.fullmatch(joined):
+            if len(joined) <= _LONGEST_HEAD and HEAD_PART.fullmatch(joined):
                 held.raw = joined
                 return
             self._close(self._open.pop(key))
-        if len(text) <= _LONGEST_HEAD and _HEAD_PART.fullmatch(text):
+        if len(text) <= _LONGEST_HEAD and HEAD_PART.fullmatch(text):
             self._open[key] = _Open(text, Place(self._file, number))
-        elif _TAIL.search(text):
+        elif TAIL.search(text):
             self._lose("fragments", number)
 
     def _goes_on(self, held: _Open, text: str) -> bool:
         for joined in ((held.body + text).lstrip(), f"{held.body} {text}"):
             said = parse(joined, strict=True)
-            if said is not None and said is not UNKNOWN and len(joined) <= _LONGEST_HEAD:
+            # What says no more than before does not belong to it.
+            more = said is PART or (said is not None and said is not UNKNOWN and said != parse(held.body))
+            if more and len(joined) <= _LONGEST_HEAD:
                 held.body, held.strangers = joined, 0
                 return True
         return False
 
     def _close(self, held: _Open, *, cut: bool = False) -> None:
         if held.head is None:
-            if _TELLING_HEAD.search(held.raw):
+            if TELLING_HEAD.search(held.raw):
                 self._lose("truncated" if cut else "fragments", held.place.line)
             return
         said = self._sink.line(held.head, held.body, warn=held.warn, place=held.place)
@@ -267,25 +246,3 @@ class Records:
             self._lose("truncated" if cut else "fragments", held.place.line)
         elif said is UNKNOWN:
             self._lose("unknown", held.place.line)
-
-    def _split(self, line: bytes) -> tuple[bytes, bytes]:
-        """Ray's prefix without its colours, and the text behind it."""
-        at = line.find(b" pid=", 0, 200)
-        if at < 0:
-            return b"", line
-        begin, end = line.rfind(b"(", 0, at), line.find(b")", at)
-        key = line[begin:end]
-        if begin < 0 or end < 0 or (key not in self._keys and not _RAY.fullmatch(key)):
-            return b"", line
-        if len(self._keys) < _MOST_PREFIXES:
-            self._keys.add(key)
-        end += 5 if line.startswith(b"\x1b[0m", end + 1) else 1
-        return key, line[end + 1 :] if line[end : end + 1] == b" " else line[end:]
-
-
-def _cleaned(text: bytes) -> bytes:
-    if b"\x1b" in text:
-        text = _COLOUR.sub(b"", text)
-    if b"[repeated " in text and (found := _REPEATED.search(text)):
-        text = text[: found.start()]
-    return text.rstrip(b"\r")

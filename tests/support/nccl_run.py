@@ -154,7 +154,9 @@ class Run:
 
     def communicator(self, rank: int) -> list[str]:
         device, pointer = rank % self.gpus, f"0x{0x5500 + rank:x}"
-        function = "ncclCommInitRankConfig " if self.nccl >= (2, 24) else "ncclCommInitRank " if self.nccl >= (2, 19) else ""
+        function = (
+            "ncclCommInitRankConfig " if self.nccl >= (2, 24) else "ncclCommInitRank " if self.nccl >= (2, 19) else ""
+        )
         init = (
             f"{function}comm {pointer} rank {rank} nranks {self.ranks} cudaDev {device} nvmlDev {device} "
             f"busId {38 + device}000 commId {self.comm_id} - Init "
@@ -164,11 +166,14 @@ class Run:
             f"localRank {device} MNNVL 0"
         )
         lines = [init + "START", *([topology] if self.nccl >= (2, 19) else [])]
-        lines += [f"Channel 0{c}/0{self.channels} : {' '.join(map(str, range(self.ranks)))}" for c in range(self.channels)]
+        lines += [
+            f"Channel 0{c}/0{self.channels} : {' '.join(map(str, range(self.ranks)))}" for c in range(self.channels)
+        ]
         lines += ["Trees [0] 1/-1/-1->0->-1 [1] -1/-1/-1->0->1", "P2P Chunksize set to 131072"]
         rings = [*self.ring(rank), self.connected()] if self.connect else []
         lines += [*rings, init + "COMPLETE"] if self.nccl <= (2, 21) else [init + "COMPLETE", *rings]
-        return [*lines, f"comm {pointer} rank {rank} nranks {self.ranks} cudaDev {device} busId {38 + device}000 - Destroy COMPLETE"]
+        where = f"comm {pointer} rank {rank} nranks {self.ranks} cudaDev {device} busId {38 + device}000"
+        return [*lines, f"{where} - Destroy COMPLETE"]
 
     def connected(self) -> str:
         return "Connected all rings, use ring PXN 0 GDR 1" if self.nccl >= (2, 24) else "Connected all rings"

@@ -1,0 +1,58 @@
+"""PURE: what stands before an NCCL line's text: Ray's prefix, a launcher's, a timestamp, HOST:PID:TID [DEVICE]."""
+
+import re
+from typing import NamedTuple
+
+HEAD = re.compile(
+    rb"([\w.-]{1,255}):(\d{1,10}):(\d{1,10}) \[-?\w{1,8}\] (?:NCCL|.{1,1024}? NCCL) (?:INFO|WARN)(?: (.*)|$)", re.DOTALL
+)
+HEAD_PART = re.compile(
+    rb"(?:\[[\w:/ .,+-]{0,64}(?:\] ?)?)?"
+    rb"(?:[\w.-]{1,255}(?::\d{0,10}(?::\d{0,10}(?: (?:\[-?\w{0,8}(?:\](?: .*)?)?)?)?)?)?)?",
+    re.DOTALL,
+)
+HEAD_START = re.compile(rb"([\w.-]{1,255}):\d{1,10}:\d{1,10} \[-?\w{1,8}\] ")
+# Enough of a head for it to be none of anything else.
+TELLING_HEAD = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[")
+# The end of a telling line, whose beginning was not found.
+TAIL = re.compile(
+    rb"-> -?\d{1,9}\[\w{1,16}\](?: \[(?:send|receive)\])? via |- Init COMPLETE$|Using network |"
+    rb"NET/OFI Selected [Pp]rovider is "
+)
+REPEATED = re.compile(rb"\s*\[repeated (\d{1,12})x across cluster\]")
+COLOUR = re.compile(rb"\x1b\[[\d;]{0,16}[A-Za-z]")
+_RAY = re.compile(rb"\([^()\n]{0,80} pid=\d+(?:, ip=[\w.:-]+)?")
+_MOST_KEYS = 20_000
+
+
+class Head(NamedTuple):
+    """`key` is Ray's prefix, empty where there is none."""
+
+    key: bytes
+    host: str
+    pid: int
+    thread: int
+
+
+def split(line: bytes, keys: set[bytes]) -> tuple[bytes, bytes]:
+    """Ray's prefix without its colours, and the text behind it; `keys` remembers those seen."""
+    at = line.find(b" pid=", 0, 200)
+    if at < 0:
+        return b"", line
+    begin, end = line.rfind(b"(", 0, at), line.find(b")", at)
+    key = line[begin:end]
+    if begin < 0 or end < 0 or (key not in keys and not _RAY.fullmatch(key)):
+        return b"", line
+    if len(keys) < _MOST_KEYS:
+        keys.add(key)
+    end += 5 if line.startswith(b"\x1b[0m", end + 1) else 1
+    return key, line[end + 1 :] if line[end : end + 1] == b" " else line[end:]
+
+
+def cleaned(text: bytes) -> bytes:
+    """Without colours, Ray's mark of folded lines and what follows it, and a carriage return."""
+    if b"\x1b" in text:
+        text = COLOUR.sub(b"", text)
+    if b"[repeated " in text and (found := REPEATED.search(text)):
+        text = text[: found.start()]
+    return text.rstrip(b"\r")
