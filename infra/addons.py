@@ -27,7 +27,7 @@ class AddonsArgs:
     """Plain values decide what is made. `found` has an entry for each chart name the cluster was asked about.
 
     `namespace` is the stack's own, after which its releases are named; `kubeconfig` reaches the same cluster as the
-    Kubernetes provider in the component's options. `system`: what the operator's pod needs, like a node.
+    Kubernetes provider in the component's options. `system_made`: the operator's node is this program's to make.
     """
 
     namespace: str
@@ -41,7 +41,7 @@ class AddonsArgs:
     ready_seconds: int
     kubeconfig: pulumi.Input[str]
     kube_context: str
-    system: Sequence[pulumi.Resource] = ()
+    system_made: bool = False
 
     @classmethod
     def of(
@@ -51,7 +51,7 @@ class AddonsArgs:
         instance: InstanceType | None,
         found: Mapping[str, AddonFound],
         kubeconfig: pulumi.Input[str],
-        system: Sequence[pulumi.Resource] = (),
+        system_made: bool = False,
     ) -> "AddonsArgs":
         return cls(
             namespace=settings.namespace,
@@ -65,7 +65,7 @@ class AddonsArgs:
             ready_seconds=settings.ready_seconds,
             kubeconfig=kubeconfig,
             kube_context=settings.access.context,
-            system=system,
+            system_made=system_made,
         )
 
     def decisions(self) -> dict[str, Decision]:
@@ -116,8 +116,11 @@ class Addons(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self),
             )
             made = namespace.metadata["name"]
+            # Nodes of this program's own are still on their way: Helm would wait for them, and then take the release back.
+            # RayClusterReady says what keeps the operator, as NodeReadiness does of a device plugin.
+            values, awaited = kuberay_values(args), not args.system_made
             releases[chart.name] = _release(
-                self, name, args, chart, args.kuberay, OPERATOR_NAMESPACE, made, kuberay_values(args), awaited=True
+                self, name, args, chart, args.kuberay, OPERATOR_NAMESPACE, made, values, awaited=awaited
             )
         self.releases = releases
         self.register_outputs({"installed": sorted(releases)})
@@ -161,8 +164,7 @@ def _release(
         skip_await=not awaited,
         replace=True,
         timeout=max(args.ready_seconds, _SHORTEST_SECONDS),
-        # Helm's own wait begins when there is a node that takes the pod.
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=[*args.system] if awaited else None),
+        opts=pulumi.ResourceOptions(parent=parent),
     )
     k8s.core.v1.ConfigMap(
         f"{name}-{chart.name}-deployed",

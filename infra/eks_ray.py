@@ -11,7 +11,6 @@ from infra import versions
 from infra.addon_decision import AddonFound
 from infra.aws_facts import AwsFacts
 from infra.core_addons import CoreAddons, CoreAddonsArgs, NodeAddons, NodeAddonsArgs
-from infra.eks_cluster import EksCluster, EksClusterArgs
 from infra.eks_settings import EksSettings
 from infra.eks_storage import EksStorage, EksStorageArgs
 from infra.existing_network import ExistingNetwork
@@ -21,6 +20,7 @@ from infra.node_groups import GpuNodes, GpuNodesArgs, NodeRole, NodeRoleArgs, Sy
 from infra.ray_cluster_spec import SERVICE_ACCOUNT
 from infra.ray_head import RayHead
 from infra.reservation import Reservation, ReservationArgs
+from infra.stack_cluster import StackCluster, stack_cluster
 from infra.zones import ZonePlan
 
 # A cluster made here has none of the add-ons.
@@ -48,18 +48,6 @@ class EksRayArgs:
     existing: KubernetesRayArgs | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Cluster:
-    """The cluster, made here or there before, and what its nodes need besides it."""
-
-    name: pulumi.Input[str]
-    arn: pulumi.Input[str]
-    version: str
-    security_group: pulumi.Input[str]
-    kubeconfig: pulumi.Input[str]
-    goes_with: pulumi.Resource | None = None
-
-
 class EksRay(pulumi.ComponentResource):
     """`head` is None without GPU nodes. `storage` is where checkpoints go, as ranks see it; `kubeconfig` is a secret;
     `outputs` what a user needs of AWS next."""
@@ -77,7 +65,7 @@ class EksRay(pulumi.ComponentResource):
         reservation = self._reservation(name, args)
         billed_after = reservation.before_billing if reservation else []
         network = args.subnets or self._network(name, args, billed_after)
-        cluster = self._cluster(name, args, network, billed_after)
+        cluster = stack_cluster(f"{name}-eks", settings, facts, args.existing, network, billed_after, own)
         nodes_after: list[pulumi.Resource] = [*network.egress]
         role = self._role(name, args)
         if role:
@@ -210,54 +198,11 @@ class EksRay(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self),
         )
 
-    def _cluster(
-        self,
-        name: str,
-        args: EksRayArgs,
-        network: Network | ExistingNetwork,
-        billed_after: Sequence[pulumi.Resource],
-    ) -> _Cluster:
-        settings, found = args.settings, args.facts.cluster
-        if found is not None and args.existing is not None:
-            return _Cluster(
-                name=found.name,
-                arn=found.arn,
-                version=found.version,
-                security_group=found.security_group,
-                kubeconfig=args.existing.settings.access.kubeconfig,
-            )
-        made = EksCluster(
-            f"{name}-eks",
-            EksClusterArgs(
-                name=settings.name,
-                version=settings.cluster.version,
-                vpc_id=network.vpc_id,
-                subnet_ids=network.control_plane_subnets,
-                endpoint_cidrs=settings.cluster.endpoint_cidrs,
-                admins=settings.cluster.admins,
-                logs=settings.cluster.logs,
-                secrets_key=settings.cluster.secrets_key,
-                region=settings.aws.region,
-                profile=settings.aws.profile,
-                assume_roles=settings.aws.assume_roles,
-                billed_after=billed_after,
-            ),
-            pulumi.ResourceOptions(parent=self),
-        )
-        return _Cluster(
-            name=made.name,
-            arn=made.arn,
-            version=settings.cluster.version,
-            security_group=made.security_group,
-            kubeconfig=made.kubeconfig,
-            goes_with=made.goes_with,
-        )
-
     def _system(
         self,
         name: str,
         args: EksRayArgs,
-        cluster: _Cluster,
+        cluster: StackCluster,
         network: Network | ExistingNetwork,
         role: NodeRole,
         after: Sequence[pulumi.Resource],
@@ -286,7 +231,7 @@ class EksRay(pulumi.ComponentResource):
         self,
         name: str,
         args: EksRayArgs,
-        cluster: _Cluster,
+        cluster: StackCluster,
         network: Network | ExistingNetwork,
         role: NodeRole | None,
         reservation: Reservation | None,

@@ -59,7 +59,7 @@ class KubernetesRay(pulumi.ComponentResource):
         provider = args.provider or self._guarded_provider(name, args)
         here = pulumi.ResourceOptions(parent=self, providers=[provider])
         addons_args = AddonsArgs.of(
-            settings, instance=instance, found=args.found, kubeconfig=kubeconfig, system=args.system
+            settings, instance=instance, found=args.found, kubeconfig=kubeconfig, system_made=bool(args.system)
         )
         addons = Addons(f"{name}-addons", addons_args, here)
         kuberay = addons.releases.get(versions.KUBERAY_CHART.name)

@@ -28,7 +28,7 @@ class NcclLog:
         self._files: list[str] = []
         self._processes: dict[tuple[str, int], ProcessLog] = {}
         self._renamed: dict[tuple[str, int], str] = {}
-        self._warnings: list[Warned] = []
+        self._warnings: list[tuple[ProcessLog, str, Place]] = []
         self._warned = 0
         self._facts = 0
         self._nccl: str | None = None
@@ -50,7 +50,10 @@ class NcclLog:
             attempts=tuple(attempt for _, attempt in found),
             counting=last,
             side_by_side=side_by_side,
-            warnings=tuple(self._warnings),
+            warnings=tuple(
+                Warned(host=process.host, pid=process.pid, text=text, place=place)
+                for process, text, place in self._warnings
+            ),
             warned=self._warned,
             lost=Lost(**lost, at=tuple(sorted(self._records.lost_at.items()))),
         )
@@ -60,10 +63,10 @@ class NcclLog:
 
     def renamed(self, pid: int, old: str, new: str) -> None:
         """A host whose name had been read from the end of it only."""
-        self._renamed[old, pid] = new
-        if process := self._processes.pop((old, pid), None):
-            process.host = new
-            self._processes.setdefault((new, pid), process)
+        process = self._processes.get((old, pid))
+        if process is not None and (new, pid) not in self._processes:
+            self._renamed[old, pid] = process.host = new
+            self._processes[new, pid] = self._processes.pop((old, pid))
 
     def version(self, version: str) -> None:
         self._nccl = version or self._nccl
@@ -98,7 +101,7 @@ class NcclLog:
     def _warn(self, process: ProcessLog, body: str, place: Place) -> None:
         self._warned += 1
         if len(self._warnings) < MOST_WARNINGS:
-            self._warnings.append(Warned(host=process.host, pid=process.pid, text=body[:500], place=place))
+            self._warnings.append((process, body[:500], place))
 
 
 def read(files: Iterable[tuple[str, Iterable[bytes | str]]]) -> TransportReport:

@@ -41,7 +41,7 @@ _NCCL_NUMBER = re.compile(r"\d+(?:\.\d+)+\+cuda\d+\.\d+")
 _NCCL_NUMBER_PART = re.compile(r"\d+(?:\.\d*)*(?:\+\w{0,6}\.?)?")
 OFI_FAILED = "NET/OFI aws-ofi-nccl initialization failed"
 ANY_FAILED = "Failed to initialize any NET plugin"
-_PROVIDER_STARTS = ("NET/OFI Selected provider is ", "NET/OFI Selected Provider is ")
+_PROVIDER_STARTS = ("NET/OFI Selected provider", "NET/OFI Selected Provider")
 _OFI_STARTS = ("NET/OFI Initializing aws-ofi-nccl 1", "NET/OFI Using aws-ofi-nccl 1")
 _PLUGIN_STARTS = tuple(
     f"NET/Plugin{space}: {word}"

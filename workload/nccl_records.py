@@ -182,7 +182,7 @@ class Records:
         self.nccl_lines += 1
         if (held := self._open.pop(head.key, None)) is not None:
             self._close(held)
-        start = line[at : at + WIDTH]
+        start = line[at : at + WIDTH] if line[at : at + 1] != b"\x1b" else cleaned(line[at:])[:WIDTH]
         if start in STARTS or warn or len(start) < WIDTH:
             body = cleaned(line[at:]).decode("utf-8", "replace")
             self._open[head.key] = _Open(b"", place, head, body, warn=warn)

@@ -22,8 +22,8 @@ def reached(
     offering = [node for node in gpu if all(int(node["status"]["allocatable"].get(one, 0)) for one in DEVICES)]
     ready = [pod for pod in pods if _is_ready(pod)]
 
-    def named(part: str) -> int:
-        return sum(1 for pod in ready if pod["metadata"]["name"].startswith(part))
+    def named(part: str, among: Sequence[Mapping[str, Any]] = ready) -> int:
+        return sum(1 for pod in among if pod["metadata"]["name"].startswith(part))
 
     found = {
         "GPU nodes": len(gpu) >= gpu_nodes,
@@ -31,6 +31,7 @@ def reached(
         "devices": len(offering) >= gpu_nodes,
         "worker image": named("ray-image-pull-") >= gpu_nodes,
         "head image": named("ray-head-image-pull-") >= 1,
+        "operator declared": named("kuberay-operator-", pods) >= 1,
         "operator": named("kuberay-operator-") >= 1,
         "RayCluster": bool(clusters),
         "Ray": sum(1 for pod in ready if "ray.io/cluster" in pod["metadata"].get("labels", {})) >= gpu_nodes + 1,

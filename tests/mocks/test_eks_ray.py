@@ -137,13 +137,16 @@ def test_gpu_nodes_come_up_beside_the_system_nodes(stack: Recording) -> None:
     assert key(gpu) not in waits_for(stack, system)
 
 
-def test_device_plugins_wait_for_no_node_and_the_operator_for_a_system_node(stack: Recording) -> None:
-    groups = {key(group): "gpu" in group.name for group in stack.of_type("aws:eks/nodeGroup:NodeGroup")}
-    for release in stack.of_type("kubernetes:helm.sh/v3:Release"):
-        waited = groups.keys() & waits_for(stack, release)
-        operator = "kuberay" in release.name
-        assert bool(waited) == operator, release.name
-        assert not any(groups[group] for group in waited), "the operator's pod needs no GPU node"
+def test_no_chart_waits_for_a_node_and_ray_waits_for_all_of_them(stack: Recording) -> None:
+    groups = {key(group) for group in stack.of_type("aws:eks/nodeGroup:NodeGroup")}
+    releases = stack.of_type("kubernetes:helm.sh/v3:Release")
+    assert len(releases) == 3
+    for release in releases:
+        assert not groups & waits_for(stack, release), release.name
+        assert release.inputs["skipAwait"] is True, "Helm would wait for nodes that are still on their way"
+    assert groups | {key(release) for release in releases} <= waits_for(
+        stack, stack.one("kubernetes:ray.io/v1:RayCluster")
+    )
 
 
 def test_ray_pods_start_only_when_their_identity_is_there(stack: Recording) -> None:
