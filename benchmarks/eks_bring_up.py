@@ -10,6 +10,7 @@ scale, the heavier what the engine and the program themselves cost.
 """
 
 import argparse
+import dataclasses
 import os
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def main() -> None:
                 whole, spans = bring_up(project)
             measured = measured_by(seen.at, spans)
             report(whole, measured, scale)
-            trace(project, whole, spans)
+            trace(project, whole, spans, scale)
         finally:
             project.set_scenario()
             project.clean()
@@ -79,9 +80,8 @@ def measured_by(at: Mapping[str, float], spans: Mapping[str, Span]) -> bring_up_
         devices=at["devices"] - at["GPU nodes"],
         worker_image=at["worker image"] - at["GPU nodes"],
         head_image=at["head image"] - at["system nodes"],
-        # That Helm has brought it needs a cluster, no node.
-        operator=at["operator"] - max(at["system nodes"], at["operator declared"]),
-        ray=at["Ray"] - at["RayCluster"],
+        operator=at["Ray pods"] - max(at["system nodes"], at["RayCluster"]),
+        ray=at["Ray"] - at["Ray pods"],
         job=job.seconds,
     )
 
@@ -97,6 +97,8 @@ def report(whole: Span, measured: bring_up_steps.Measured, scale: float) -> None
     print(f"the seed's order: {length(row):.1f} s: {told(row)}")
     print(f"up to verdict: {whole.seconds:.1f} s")
     print(f"against the longest chain: {whole.seconds / length(chain):.3f} (limit {LIMIT})")
+    at_once = longest_chain(bring_up_steps.needed(dataclasses.replace(measured, operator=0), scale=scale))
+    print(f"against the chain without the operator's start: {whole.seconds / length(at_once):.3f}")
     print(f"the seed's order against up: {length(row) / whole.seconds:.2f}")
 
 
@@ -104,20 +106,22 @@ def told(steps: list[Step]) -> str:
     return ", ".join(f"{step.name} {step.seconds:.1f}" for step in steps)
 
 
-def trace(project: StandinProject, whole: Span, spans: Mapping[str, Span]) -> None:
+def trace(project: StandinProject, whole: Span, spans: Mapping[str, Span], scale: float) -> None:
     """The chain that the engine really went: what each step on it waited for last, and the time between the two."""
     found = resources.read({"steps": [{"newState": state} for state in project.state()]})
     chain = taken(
         {urn: span for urn, span in spans.items() if urn in found and found[urn].type != resources.STACK},
         {urn: sorted(waited_for(urn, found)) for urn in found},
     )
-    print("the chain that the engine went: seconds from the start, its own, idle before it")
+    modelled = {call["urn"]: call["seconds"] * scale for call in project.calls() if call["operation"] == "create"}
+    print("the chain that the engine went: seconds from the start, its own, of these modelled, idle before it")
     before = whole.began
     for urn in chain:
         span, name = spans[urn], f"{found[urn].kind} {urn.rpartition('::')[2]}"
-        print(f"  {span.began - whole.began:7.1f} {span.seconds:7.1f} {max(span.began - before, 0.0):6.1f}  {name}")
+        took = f"{span.seconds:7.1f} {modelled.get(urn, 0.0):7.1f}"
+        print(f"  {span.began - whole.began:7.1f} {took} {max(span.began - before, 0.0):6.1f}  {name}")
         before = span.ended
-    print(f"  {before - whole.began:7.1f} {whole.ended - before:7.1f}         the engine's end")
+    print(f"  {before - whole.began:7.1f} {whole.ended - before:7.1f} {0:7.1f} {0:6.1f}  the engine's end")
 
 
 def waited_for(urn: str, found: Mapping[str, resources.Resource]) -> set[str]:

@@ -138,15 +138,17 @@ def _cluster_answers(stack: Stack, cluster: KubernetesAccess, *, made_here: bool
             return True
         if error.status:
             raise
-        if made_here:
-            _note(f"{error}: no job could be stopped first; what the cluster holds goes with it")
-            return False
         if stack.config("platform") == "eks":
-            provider = stack.resource(KUBERNETES_PROVIDER_TYPE) or {}
+            provider = leftovers.provider_of_apart(stack.resources())
+            if made_here and provider is None:
+                _note(f"{error}: no job could be stopped first; what the cluster holds goes with it")
+                return False
+            provider = provider or (stack.resource(KUBERNETES_PROVIDER_TYPE) or {}).get("urn")
+            volumes = ", and its claim's volume is yours to delete" if made_here else ""
             raise ReportedError(
                 f"{error}. Nothing was destroyed: run again once the cluster answers. If it is gone for good, "
-                f"`pulumi state delete '{provider.get('urn')}' --target-dependents -s {stack.name}` forgets what it "
-                "held; then run this again for what is left in AWS"
+                f"`pulumi state delete '{provider}' --target-dependents -s {stack.name}` forgets what it "
+                f"held{volumes}; then run this again for what is left in AWS"
             ) from None
         if os.environ.get(FORGET) != "true":
             raise ReportedError(

@@ -40,6 +40,15 @@ def still_billing(resources: State, *, stack: str, region: str) -> list[str]:
     return lines
 
 
+def provider_of_apart(resources: State) -> str | None:
+    """The URN of the provider of objects in a cluster that a destroy deletes one by one, not with the cluster; None
+    where there are none."""
+    for resource in resources:
+        if resource["type"].startswith("kubernetes:") and not resource.get("deletedWith"):
+            return str(resource.get("provider", "")).rpartition("::")[0]
+    return None
+
+
 def kept(resources: State) -> list[str]:
     """What a destroy of these leaves: by setting (storageKeep), or because AWS deletes it later."""
     found = [

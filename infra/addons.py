@@ -1,6 +1,6 @@
 """What Kubernetes lacks for the job: the device plugins of the GPU nodes and the KubeRay operator, as Helm releases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,8 +116,8 @@ class Addons(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self),
             )
             made = namespace.metadata["name"]
-            # Nodes of this program's own are still on their way: Helm would wait for them, and then take the release back.
-            # RayClusterReady says what keeps the operator, as NodeReadiness does of a device plugin.
+            # For nodes that are still on their way Helm would wait, and take the release back where they come late:
+            # there RayClusterReady says what keeps the operator, as NodeReadiness does of a device plugin.
             values, awaited = kuberay_values(args), not args.system_made
             releases[chart.name] = _release(
                 self, name, args, chart, args.kuberay, OPERATOR_NAMESPACE, made, values, awaited=awaited

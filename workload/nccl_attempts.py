@@ -66,6 +66,8 @@ class Groups:
             between = [name for name in names if self._between(name, log)]
             # Only with NVLink between hosts is a channel that is none of the network's not within one.
             names = (between if log.line.kind == "NET" else [one for one in names if one not in between]) or names
+            chose = {self.ids[member] for member in log.members if _chose(member, log.line.network)}
+            names = [name for name in names if name in chose] or names
             fresh = [name for name in names if (name, body) not in taken] or names
             taken.update((name, body) for name in fresh[: log.count])
             yield from (self._edge(process, log, name) for name in fresh[: log.count])
@@ -106,6 +108,10 @@ class Groups:
             place=log.place,
             count=log.count,
         )
+
+
+def _chose(member: MemberLog, network: str | None) -> bool:
+    return member.network is not None and member.network.name == network
 
 
 def _member(log: MemberLog) -> Member:

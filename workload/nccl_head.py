@@ -14,11 +14,21 @@ HEAD_PART = re.compile(
 HEAD_START = re.compile(rb"([\w.-]{1,255}):\d{1,10}:\d{1,10} \[-?\w{1,8}\] ")
 # Enough of a head for it to be none of anything else.
 TELLING_HEAD = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[")
+# One that was cut within itself or within "NCCL INFO", and not another program's line of such a shape.
+LOST_HEAD = re.compile(
+    rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} "
+    rb"\[(?:-?\d{0,3}(?:\](?: (?:|N|NC|NCC|NCCL|NCCL (?:|I|IN|INF|INFO|W|WA|WAR|WARN)))?)?)?$"
+)
 # The end of a telling line, whose beginning was not found.
 TAIL = re.compile(
     rb"-> -?\d{1,9}\[\w{1,16}\](?: \[(?:send|receive)\])? via |- Init COMPLETE$|Using network |"
     rb"NET/OFI Selected [Pp]rovider is "
 )
+_WORDS = (b"NCCL", b" via ", b"Init COMPLETE", b"Using network ", b"NET/OFI Selected ")
+# Where less than a head may stand: at a line's start, behind Ray's prefix, behind a timestamp.
+_WORD = rb"[\w.-]+(?=:\d|:?\r?\n)"
+_STARTS = tuple(re.compile(before + _WORD) for before in (rb"\n", rb"\)(?:\x1b\[0m)? ", rb"\] "))
+_FIRST = re.compile(_WORD)
 REPEATED = re.compile(rb"\s*\[repeated (\d{1,12})x across cluster\]")
 COLOUR = re.compile(rb"\x1b\[[\d;]{0,16}[A-Za-z]")
 _RAY = re.compile(rb"\([^()\n]{0,80} pid=\d+(?:, ip=[\w.:-]+)?")
@@ -47,6 +57,13 @@ def split(line: bytes, keys: set[bytes]) -> tuple[bytes, bytes]:
         keys.add(key)
     end += 5 if line.startswith(b"\x1b[0m", end + 1) else 1
     return key, line[end + 1 :] if line[end : end + 1] == b" " else line[end:]
+
+
+def may_tell(text: bytes) -> bool:
+    """Whether whole lines hold one of NCCL's or a piece of one; cheap, and wrong only to the safe side."""
+    if any(word in text for word in _WORDS):
+        return True
+    return bool(_FIRST.match(text)) or any(start.search(text) for start in _STARTS)
 
 
 def cleaned(text: bytes) -> bytes:

@@ -45,6 +45,8 @@ def begins_via(via: str) -> bool:
 
 
 def begins_provider(text: str) -> bool:
+    if not text.startswith("NET/OFI Selected") and not begins_text(text, "NET/OFI Selected"):
+        return False
     return any(pattern.fullmatch(text) for pattern in _provider_parts())
 
 

@@ -30,7 +30,7 @@ class NcclLog:
         self._renamed: dict[tuple[str, int], str] = {}
         self._warnings: list[tuple[ProcessLog, str, Place]] = []
         self._warned = 0
-        self._facts = 0
+        self._held = 0
         self._nccl: str | None = None
 
     def read(self, file: str, chunks: Iterable[bytes | str]) -> None:
@@ -80,23 +80,24 @@ class NcclLog:
             self._warn(process, body, place)
         if said is None or isinstance(said, Odd):
             return said
-        if self._room():
-            process.take(said, body, thread=head.thread, place=place)
+        if self._held >= MOST_FACTS:
+            self._records.lost["beyond"] += 1
+            return said
+        before = process.size
+        process.take(said, body, thread=head.thread, place=place)
+        self._held += process.size - before
         return said
 
     def _process_of(self, head: Head, place: Place) -> ProcessLog | None:
         host = self._renamed.get((head.host, head.pid), head.host)
         process = self._processes.get((host, head.pid))
-        if process is None and self._room():
+        if process is None:
+            if self._held >= MOST_FACTS:
+                self._records.lost["beyond"] += 1
+                return None
+            self._held += 1
             process = self._processes[host, head.pid] = ProcessLog(host, head.pid, place)
         return process
-
-    def _room(self) -> bool:
-        self._facts += 1
-        if self._facts <= MOST_FACTS:
-            return True
-        self._records.lost["beyond"] += 1
-        return False
 
     def _warn(self, process: ProcessLog, body: str, place: Place) -> None:
         self._warned += 1

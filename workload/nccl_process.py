@@ -64,10 +64,12 @@ class ProcessLog:
         self._ofi: str | None = None
         self._plugins: dict[str, None] = {}
         self._missing: Place | None = None
-        self._providers: list[Provider] = []
-        self._networks: list[Network] = []
+        # Each said thing once, with its first place: a communicator after the other says the same.
+        self._providers: dict[tuple[object, ...], Provider] = {}
+        self._networks: dict[str, Network] = {}
+        self._stray: dict[str, Network] = {}
         self._nics: dict[str, None] = {}
-        self._failures: list[Failure] = []
+        self._failures: dict[str, Failure] = {}
         # A communicator is known here by its address, which is used again once it is gone.
         self._live: dict[str, MemberLog] = {}
         self._starting: dict[int, MemberLog] = {}
@@ -93,8 +95,10 @@ class ProcessLog:
         elif isinstance(fact, InitLine):
             self._initialised(fact, thread, place)
         elif isinstance(fact, NetworkLine):
+            if thread in self._chosen:
+                self._stray.setdefault(self._chosen[thread].name, self._chosen[thread])
             self._chosen[thread] = Network(name=fact.name, place=place)
-            self._networks.append(self._chosen[thread])
+            self._networks.setdefault(fact.name, self._chosen[thread])
         else:
             _TAKERS[type(fact)](self, fact, place)
 
@@ -118,8 +122,10 @@ class ProcessLog:
             parent = self._live.get(pairs.get("parent", ""))
             member = self.members[key] = MemberLog(self, len(self.members), line, parent)
         self._live[line.pointer] = member
-        if (chosen := self._chosen.pop(thread, None)) is not None and member.network is None:
-            member.network = chosen
+        if (chosen := self._chosen.pop(thread, None)) is not None:
+            member.network = member.network or chosen
+            if chosen.name != member.network.name:
+                self._stray.setdefault(chosen.name, chosen)
         if line.complete:
             member.completed = member.completed or place
             self._starting.pop(thread, None)
@@ -137,7 +143,7 @@ class ProcessLog:
         self._epoch += 1
 
     def provider(self, fact: ProviderLine, place: Place) -> None:
-        self._providers.append(Provider(name=fact.name, fabric=fact.fabric, nics=fact.nics, place=place))
+        self._providers.setdefault(fact, Provider(name=fact.name, fabric=fact.fabric, nics=fact.nics, place=place))
 
     def plugin(self, fact: PluginLine, place: Place) -> None:
         if fact.name is None:
@@ -146,7 +152,7 @@ class ProcessLog:
             self._plugins[fact.name] = None
 
     def failure(self, fact: FailureLine, place: Place) -> None:
-        self._failures.append(Failure(plugin=fact.plugin, text=fact.text, place=place))
+        self._failures.setdefault(fact.text, Failure(plugin=fact.plugin, text=fact.text, place=place))
 
     def interfaces(self, fact: NicsLine, _place: Place) -> None:
         self._nics |= dict.fromkeys(fact.names)
@@ -157,15 +163,21 @@ class ProcessLog:
         else:
             self._ofi = fact.version
 
-    def unused_networks(self) -> list[Network]:
-        """Networks chosen for communicators whose initialisation was not seen."""
-        used = {id(member.network) for member in self.members.values()}
-        return [network for network in self._networks if id(network) not in used]
+    @property
+    def size(self) -> int:
+        """How many things are held, for a limit on memory."""
+        threads = len(self._chosen) + len(self._starting)
+        names = len(self._plugins) + len(self._nics) + len(self._failures) + len(self._providers) + len(self._networks)
+        return len(self.members) + len(self.edges) + threads + names
+
+    def stray_networks(self) -> tuple[Network, ...]:
+        """Networks chosen for communicators whose initialisation was not seen, the first of each name."""
+        waiting = {network.name: network for network in self._chosen.values()}
+        return tuple((waiting | self._stray).values())
 
     def only_network(self) -> Network | None:
         """The network, where every line about it names the same."""
-        names = {network.name for network in self._networks}
-        return self._networks[0] if len(names) == 1 else None
+        return next(iter(self._networks.values())) if len(self._networks) == 1 else None
 
     def report(self, nccl: str | None) -> NcclProcess:
         return NcclProcess(
@@ -175,11 +187,11 @@ class ProcessLog:
             ofi=self._ofi,
             plugins=tuple(self._plugins),
             plugin_missing=self._missing,
-            providers=tuple(self._providers),
-            networks=tuple(self._networks),
-            stray_networks=tuple(self.unused_networks()),
+            providers=tuple(self._providers.values()),
+            networks=tuple(self._networks.values()),
+            stray_networks=self.stray_networks(),
             nics=tuple(self._nics),
-            failures=tuple(self._failures),
+            failures=tuple(self._failures.values()),
             first=self.first,
             last=self.last,
         )

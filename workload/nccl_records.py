@@ -1,49 +1,17 @@
-"""PURE: from chunks of text to NCCL's lines: prefixes taken off, pieces put together, what cannot be counted as lost.
+"""PURE: from chunks of text to lines, those passed over that cannot matter.
 
-A line may carry any prefix, Ray's among them, whose (pid, ip) tells which pieces belong together; without it, a piece
-belongs to the line before it. Memory holds one chunk and one open line for each prefix.
+Memory holds one chunk, and of each prefix one line that may go on.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable
-from itertools import pairwise
-from typing import Protocol
 
-from workload.nccl_fact import PART, UNKNOWN, Parsed
-from workload.nccl_head import COLOUR, HEAD, HEAD_PART, HEAD_START, REPEATED, TAIL, TELLING_HEAD, Head, cleaned, split
-from workload.nccl_line import STARTS, WIDTH, is_distinct, parse
+from workload.nccl_head import REPEATED, may_tell
+from workload.nccl_pieces import Pieces, Sink
 from workload.transport_report import Place
 
 LONGEST_LINE = 64 * 1024
-_LONGEST_HEAD = 2048
-_MOST_PREFIXES = 20_000
-# Records of the same process that may stand between two pieces of one of its lines (standard error is a stream apart).
-_STRANGERS = 3
-
-
-class Sink(Protocol):
-    """Takes what the records say."""
-
-    def process(self, head: Head, place: Place) -> None: ...
-
-    def renamed(self, pid: int, old: str, new: str) -> None: ...
-
-    def line(self, head: Head, body: str, *, warn: bool, place: Place) -> Parsed: ...
-
-    def version(self, version: str) -> None: ...
-
-
-class _Open:
-    """A line that may go on; `head` is None while what is there is less than a head."""
-
-    __slots__ = ("body", "head", "place", "raw", "strangers", "warn")
-
-    def __init__(
-        self, raw: bytes, place: Place, head: Head | None = None, body: str = "", *, warn: bool = False
-    ) -> None:
-        self.raw, self.place, self.head, self.body, self.warn = raw, place, head, body, warn
-        self.strangers = 0
+_STRETCH = 64 * 1024
 
 
 class Records:
@@ -54,195 +22,63 @@ class Records:
         self.lines = self.nccl_lines = 0
         self.lost: Counter[str] = Counter()
         self.lost_at: dict[str, Place] = {}
-        self._forget()
-
-    def _forget(self) -> None:
-        self._open: dict[bytes, _Open] = {}
-        self._prefixes: dict[bytes, Head] = {}
-        self._keys: set[bytes] = set()
-        self._names: set[bytes] = set()
-        # By Ray's prefix: the host's name, and whether it was read where it may not have been whole.
-        self._hosts: dict[bytes, tuple[str, bool]] = {}
 
     def read(self, file: str, chunks: Iterable[bytes | str]) -> None:
         """Chunks are cut anywhere; lines end with a line feed."""
-        self._forget()
-        self._file = file
-        before, hidden, first_hidden = self.nccl_lines, 0, None
-        number, carry, skipping = 0, b"", False
+        self._number = self._hidden = self._first_hidden = 0
+        pieces = self._pieces = Pieces(self._sink, file)
+        carry, skipping = b"", False
         for piece in chunks:
             chunk = piece.encode("utf-8", "surrogateescape") if isinstance(piece, str) else piece
             if skipping:
                 rest = chunk.find(b"\n")
-                if b"NCCL" in chunk[: rest if rest >= 0 else None]:
-                    self._lose("too_long", number + 1)
+                if b"NCCL" in (chunk if rest < 0 else chunk[:rest]):
+                    pieces.lose("too_long", self._number + 1)
                 if rest < 0:
                     continue
                 chunk, skipping = chunk[rest:], False
             block = carry + chunk if carry else chunk
-            marked = b"[repeated " in block
-            lines = block.split(b"\n")
-            carry = lines.pop()
-            for line in lines:
-                number += 1
-                if b"NCCL" in line:
-                    self._nccl(line, number)
-                elif line:
-                    self._other(line, number)
-                if marked and (found := REPEATED.search(line)):
-                    hidden += int(found[1])
-                    first_hidden = first_hidden or Place(file, number)
+            end = block.rfind(b"\n") + 1
+            carry = block[end:]
+            self._block(block, end)
             if len(carry) > LONGEST_LINE:
                 if b"NCCL" in carry:
-                    self._lose("too_long", number + 1)
+                    pieces.lose("too_long", self._number + 1)
                 carry, skipping = carry[:LONGEST_LINE], True
         if carry:
-            number += 1
-            (self._nccl if b"NCCL" in carry else self._other)(carry, number)
-            hidden += sum(int(one) for one in REPEATED.findall(carry))
-        for held in self._open.values():
-            self._close(held, cut=bool(carry) and held.place.line == number)
-        self.lines += number
+            self._lines_of(carry)
+        pieces.close_all(cut_at=self._number if carry else None)
         # Where none of NCCL's lines are, what was folded were other lines.
-        if hidden and self.nccl_lines > before:
-            self.lost["deduplicated"] += hidden
-            self.lost_at.setdefault("deduplicated", first_hidden or Place(file, number))
+        if self._hidden and pieces.nccl_lines:
+            pieces.lost["deduplicated"] = self._hidden
+            pieces.lost_at["deduplicated"] = Place(file, self._first_hidden)
+        self.lines += self._number
+        self.nccl_lines += pieces.nccl_lines
+        self.lost += pieces.lost
+        self.lost_at = pieces.lost_at | self.lost_at
 
-    def _lose(self, what: str, line: int) -> None:
-        self.lost[what] += 1
-        self.lost_at.setdefault(what, Place(self._file, line))
-
-    def _nccl(self, line: bytes, number: int) -> None:
-        at = line.find(b" NCCL ")
-        level = line[at + 6 : at + 11]
-        head = self._prefixes.get(line[:at]) if at >= 0 and level in (b"INFO ", b"WARN ") else None
-        if head is not None and line.find(b" NCCL ", at + 6) < 0:
-            self._headed(head, line, at + 11, Place(self._file, number), warn=level == b"WARN ")
-            return
-        key, text = split(line, self._keys)
-        text = COLOUR.sub(b"", text) if b"\x1b" in text else text
-        held = self._open.get(key)
-        if text.startswith(b"NCCL version ") and not (held and held.head and not held.body):
-            self._sink.version(text[13:80].decode("ascii", "replace").split(" ")[0].strip())
-            return
-        # Without Ray's prefix two processes may have written into one line.
-        starts = [self._start(one) for one in HEAD_START.finditer(text)] if text.count(b" NCCL ") > 1 else []
-        bounds = [0, *starts[1:], len(text)]
-        for begin, end in pairwise(bounds):
-            if found := HEAD.search(text, begin, end):
-                whole = len(bounds) == 2 and found.end() == len(text)
-                self._found(key, found, line[:at] if whole else None, number)
+    def _block(self, block: bytes, end: int) -> None:
+        """Most of a job's log is none of NCCL's: stretches that cannot matter are only counted."""
+        at = 0
+        while at < end:
+            stop = end if end - at <= _STRETCH else block.find(b"\n", at + _STRETCH) + 1
+            text = block[at:stop]
+            at = stop
+            if self._pieces.waits or may_tell(text):
+                self._lines_of(text[:-1])
+                self._pieces.close_old(self._number)
             else:
-                self._piece(key, text[begin:end], number)
+                self._number += text.count(b"\n")
+            if b"[repeated " in text:
+                self._count_hidden(text)
 
-    def _start(self, head: re.Match[bytes]) -> int:
-        """Where a head begins that stands right behind another line's end: its host is one seen before."""
-        host = max((one for one in self._names if head[1].endswith(one)), key=len, default=head[1])
-        return head.end(1) - len(host)
+    def _lines_of(self, text: bytes) -> None:
+        for line in text.split(b"\n"):
+            self._number += 1
+            self._pieces.take(line, self._number)
 
-    def _found(self, key: bytes, found: re.Match[bytes], prefix: bytes | None, number: int) -> None:
-        place = Place(self._file, number)
-        head = self._head(key, found, place)
-        # Not while the host's name may change.
-        if prefix is not None and not self._hosts.get(key, ("", False))[1]:
-            if len(self._prefixes) >= _MOST_PREFIXES:
-                self._prefixes.clear()
-            self._prefixes[prefix] = head
-        body = found[4] or b""
-        level = found.string[found.start() : found.start(4) if found[4] is not None else found.end()].rstrip()
-        self._headed(
-            head,
-            found.string[found.start() : found.end()],
-            len(found[0]) - len(body),
-            place,
-            warn=level[-4:] == b"WARN",
-        )
-
-    def _head(self, key: bytes, found: re.Match[bytes], place: Place) -> Head:
-        host, pid = found[1].decode("ascii", "replace"), int(found[2])
-        if key:
-            # A piece that stood right before may have been the beginning of the name, or the end of another line.
-            held = self._open.get(key)
-            unsure = held is not None and held.head is None
-            known, was_unsure = self._hosts.get(key, (host, unsure))
-            if known != host and (known.endswith(host) or host.endswith(known)):
-                if unsure or not was_unsure:
-                    host, unsure = known, was_unsure
-                else:
-                    self._sink.renamed(pid, known, host)
-                    self._prefixes.clear()
-            self._hosts[key] = (host, unsure and was_unsure)
-        if len(self._names) < _MOST_PREFIXES:
-            self._names.add(host.encode())
-        head = Head(key, host, pid, int(found[3]))
-        self._sink.process(head, place)
-        return head
-
-    def _headed(self, head: Head, line: bytes, at: int, place: Place, *, warn: bool) -> None:
-        self.nccl_lines += 1
-        if (held := self._open.pop(head.key, None)) is not None:
-            self._close(held)
-        start = line[at : at + WIDTH] if line[at : at + 1] != b"\x1b" else cleaned(line[at:])[:WIDTH]
-        if start in STARTS or warn or len(start) < WIDTH:
-            body = cleaned(line[at:]).decode("utf-8", "replace")
-            self._open[head.key] = _Open(b"", place, head, body, warn=warn)
-
-    def _other(self, line: bytes, number: int) -> None:
-        key, text = split(line, self._keys)
-        if key in self._open or HEAD_PART.fullmatch(text):
-            self._piece(key, text, number)
-
-    def _piece(self, key: bytes, text: bytes, number: int) -> None:
-        """A record without a head of its own: the rest of the open line, the beginning of a head, or neither."""
-        text = cleaned(text)
-        if not text:
-            return
-        held = self._open.get(key)
-        if held is not None and held.head is not None:
-            begins = TELLING_HEAD.match(text)
-            if not begins and self._goes_on(held, text.decode("utf-8", "replace")):
-                return
-            held.strangers += 1
-            part = parse(held.body) is PART
-            if part and not is_distinct(held.body):
-                # Put together they are another line than one that tells: nothing is lost.
-                del self._open[key]
-            elif part and held.strangers <= _STRANGERS and not begins:
-                return
-            else:
-                self._close(self._open.pop(key))
-        elif held is not None and not TELLING_HEAD.match(text):
-            joined = held.raw + text
-            if found := HEAD.search(joined):
-                held.raw = b""
-                self._found(key, found, None, held.place.line)
-                return
-            if len(joined) <= _LONGEST_HEAD and HEAD_PART.fullmatch(joined):
-                held.raw = joined
-                return
-            self._close(self._open.pop(key))
-        if len(text) <= _LONGEST_HEAD and HEAD_PART.fullmatch(text):
-            self._open[key] = _Open(text, Place(self._file, number))
-        elif TAIL.search(text):
-            self._lose("fragments", number)
-
-    def _goes_on(self, held: _Open, text: str) -> bool:
-        for joined in ((held.body + text).lstrip(), f"{held.body} {text}"):
-            said = parse(joined, strict=True)
-            # What says no more than before does not belong to it.
-            more = said is PART or (said is not None and said is not UNKNOWN and said != parse(held.body))
-            if more and len(joined) <= _LONGEST_HEAD:
-                held.body, held.strangers = joined, 0
-                return True
-        return False
-
-    def _close(self, held: _Open, *, cut: bool = False) -> None:
-        if held.head is None:
-            if TELLING_HEAD.search(held.raw):
-                self._lose("truncated" if cut else "fragments", held.place.line)
-            return
-        said = self._sink.line(held.head, held.body, warn=held.warn, place=held.place)
-        if said is PART:
-            self._lose("truncated" if cut else "fragments", held.place.line)
-        elif said is UNKNOWN:
-            self._lose("unknown", held.place.line)
+    def _count_hidden(self, text: bytes) -> None:
+        """In the lines that end with the one just read."""
+        for found in REPEATED.finditer(text):
+            self._hidden += int(found[1])
+            self._first_hidden = self._first_hidden or self._number - text.count(b"\n", found.end()) + 1

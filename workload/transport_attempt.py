@@ -46,9 +46,7 @@ class AttemptRule:
     def __init__(self, attempt: Attempt, wanted: Wanted) -> None:
         self._attempt, self._wanted = attempt, wanted
         self._spanning = [one for one in attempt.communicators if spans_hosts(one)]
-        self._undecided = [
-            one for one in attempt.communicators if not spans_hosts(one) and not one.one_host and one.ranks > 1
-        ]
+        self._undecided = [one for one in attempt.communicators if not spans_hosts(one) and not one.one_host]
         self._processes = {(one.host, one.pid): one for one in attempt.processes}
         inside = {(member.host, member.pid) for one in self._spanning for member in one.members}
         self._inside = {key: one for key, one in self._processes.items() if key in inside}
@@ -60,7 +58,7 @@ class AttemptRule:
         self._channels = ChannelRules(attempt, self._spanning, wanted.networks, gdr=wanted.gdr)
 
     def judged(self, lost: list[str]) -> Judged:
-        one_host = not self._spanning and not self._undecided and bool(self._attempt.communicators)
+        one_host = not self._spanning and not self._undecided
         if against := _few(self._against()):
             return Judged("refuted", against, one_host)
         if missing := _few([*self._missing(), *lost]):
@@ -78,15 +76,9 @@ class AttemptRule:
                         f"network: {_who(member.rank, member.host, member.pid)} chose {member.network.name} for "
                         f"communicator {communicator.id}, expected {self._wanted.expect} ({member.network.place})"
                     )
-        for process in self._inside.values():
+        for process in self._inside.values() if self._wanted.expect == "efa" else ():
             providers = process.providers
-            chosen = {network.name for network in process.networks}
-            if (
-                self._wanted.expect == "efa"
-                and providers
-                and not any(one.name.startswith("efa") for one in providers)
-                and (chosen & LIBFABRIC_NETWORKS or not chosen)
-            ):
+            if providers and not any(one.name.startswith("efa") for one in providers):
                 yield f"provider: {self._of(process)} runs on {providers[-1].name}, not efa ({providers[-1].place})"
 
     def _missing(self) -> Iterator[str]:
@@ -109,7 +101,7 @@ class AttemptRule:
             if twice := [str(rank) for rank, count in sorted(done.items()) if count > 1 or rank >= one.ranks]:
                 yield f"communicator: {one.id} of {one.ranks}: rank {', '.join(twice)} is there twice or outside it"
             for member in one.members:
-                if member.completed and not member.started:
+                if not member.started:
                     who = _who(member.rank, member.host, member.pid)
                     yield f"communicator: {one.id}: the beginning of {who} is cut off ({member.completed})"
         for one in self._spanning:

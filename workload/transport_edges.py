@@ -29,18 +29,17 @@ class ChannelRules:
             self._by_communicator[edge.communicator or ""].append(edge)
 
     def _crosses(self, edge: Edge) -> bool:
-        if edge.between_hosts:
-            return True
-        communicator = self._spanning.get(edge.communicator or "")
+        if edge.between_hosts or edge.communicator is None:
+            return bool(edge.between_hosts)
         # One name, and as many hosts by NCCL's count as ranks: then no two of them share a host.
-        alone = communicator is not None and communicator.nodes == (communicator.ranks,)
-        return alone and edge.from_rank != edge.to_rank and edge.between_hosts is not None
+        communicator = self._spanning.get(edge.communicator)
+        return communicator is not None and communicator.nodes == (communicator.ranks,)
 
     def against(self, expect: str) -> Iterator[str]:
         for edge in self._across:
             if expect == "gloo":
                 yield f"channel: {_said(edge)}: NCCL, not gloo, connected these hosts ({edge.place})"
-            elif edge.kind != "NET" or edge.network not in self._networks:
+            elif edge.network not in self._networks:
                 yield f"channel: {_said(edge)}, expected {expect} ({edge.place})"
             elif self._gdr and not edge.gdr:
                 yield f"gdr: {_said(edge)} without GPUDirect RDMA ({edge.place})"
@@ -73,7 +72,7 @@ class ChannelRules:
                 if (pair, direction) not in said:
                     yield f"channel: {pair[0]} -> {pair[1]} in {name}: {end} shows no [{direction}]"
         joined = _reached(pairs)
-        for host in self._spanning[name].hosts if name in self._spanning else ():
+        for host in self._spanning[name].hosts:
             if host not in joined:
                 yield f"channel: {name}: {host} is not seen joined with the other hosts in both directions"
 

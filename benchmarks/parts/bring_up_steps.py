@@ -31,9 +31,9 @@ MODELLED = {
 class Measured:
     """Real seconds of what really runs, each from the moment in which it could begin.
 
-    The device plugins and the pull of the workers' image from ready GPU nodes; the pull of the head's image and the
-    start of the operator's pod from ready system nodes; Ray from the RayCluster's appearance to every pod Ready; the job from its submission to its
-    collected evidence.
+    The device plugins and the pull of the workers' image from ready GPU nodes; the pull of the head's image from ready
+    system nodes; the operator from these and the RayCluster's appearance until it makes Ray's pods; Ray from there to
+    every pod Ready; the job from its submission to its collected evidence.
     """
 
     devices: float

@@ -21,9 +21,10 @@ def reached(
     system = [node for node in nodes if node["metadata"]["labels"].get(GPU_LABEL) != "true" and _is_ready(node)]
     offering = [node for node in gpu if all(int(node["status"]["allocatable"].get(one, 0)) for one in DEVICES)]
     ready = [pod for pod in pods if _is_ready(pod)]
+    ray = [pod for pod in pods if "ray.io/cluster" in pod["metadata"].get("labels", {})]
 
-    def named(part: str, among: Sequence[Mapping[str, Any]] = ready) -> int:
-        return sum(1 for pod in among if pod["metadata"]["name"].startswith(part))
+    def named(part: str) -> int:
+        return sum(1 for pod in ready if pod["metadata"]["name"].startswith(part))
 
     found = {
         "GPU nodes": len(gpu) >= gpu_nodes,
@@ -31,10 +32,10 @@ def reached(
         "devices": len(offering) >= gpu_nodes,
         "worker image": named("ray-image-pull-") >= gpu_nodes,
         "head image": named("ray-head-image-pull-") >= 1,
-        "operator declared": named("kuberay-operator-", pods) >= 1,
-        "operator": named("kuberay-operator-") >= 1,
         "RayCluster": bool(clusters),
-        "Ray": sum(1 for pod in ready if "ray.io/cluster" in pod["metadata"].get("labels", {})) >= gpu_nodes + 1,
+        # The operator's Ready comes seconds after it has begun to work.
+        "Ray pods": bool(ray),
+        "Ray": sum(map(_is_ready, ray)) >= gpu_nodes + 1,
     }
     return {name for name, done in found.items() if done}
 

@@ -1,6 +1,7 @@
 """What goes wrong with an eks stack, and what gets it right again: AWS as a stand-in, Kubernetes and the job real."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,8 @@ def mended_up(project: StandinProject, failed_up: str) -> str:
     said = project.pulumi("preview")
     assert said.returncode != 0
     assert "node group ray-dev-gpu is CREATE_FAILED" in said.stdout
-    [command] = re.findall(r"`pulumi (up --replace '[^']+')` makes the group anew", said.stdout)
-    return project.must(*command.replace("'", "").split(), "--yes", "--skip-preview")
+    [command] = set(re.findall(r"`pulumi (up --replace '[^']+')` makes the group anew", said.stdout))
+    return project.must(*shlex.split(command), "--yes", "--skip-preview")
 
 
 def gpu_group(project: StandinProject) -> Entry:
@@ -83,6 +84,9 @@ def test_throttling_and_a_role_not_seen_yet_are_waited_out_and_a_groups_failure_
     project: StandinProject, failed_up: str
 ) -> None:
     assert "AsgInstanceLaunchFailures" in failed_up
+    with Account(project.account_folder).open() as records:
+        assert records.number("fault:0") > 3, "Subnets were throttled"
+        assert records.number("fault:1") > 3, "a role was not seen yet"
     failed = [(call["type"], call["error"]) for call in project.calls() if call["error"]]
     assert failed == [(tokens.NODE_GROUP, "AsgInstanceLaunchFailures")]
     assert gpu_group(project).outputs["status"] == "CREATE_FAILED"
@@ -146,13 +150,31 @@ def test_a_stack_is_made_again_under_its_name_and_leaves_nothing_again(
     assert unpermitted(project) == []
 
 
-def test_a_destroy_after_the_cluster_was_deleted_elsewhere_leaves_nothing(tmp_path: Path) -> None:
-    bucket: dict[str, Any] = {"eksStorage": "bucket", "storageClass": None, "gpuNodes": 0}
-    with start_bed(tmp_path / "bed", nodes=(), operator=False, devices="by plugin") as bed:
-        project = StandinProject(tmp_path / "project", bed=bed, **bucket)
+def without_its_cluster(folder: Path, **settings: Any) -> StandinProject:
+    """A stack without GPU nodes whose cluster was deleted elsewhere, after its `up`."""
+    with start_bed(folder / "bed", nodes=(), operator=False, devices="by plugin") as bed:
+        project = StandinProject(folder / "project", bed=bed, gpuNodes=0, **settings)
         project.must("up", "--yes", "--skip-preview")
         assert {"RayCluster", "Release"} <= {resource["type"].rpartition(":")[2] for resource in project.state()}
     project.set_scenario(gone=["Cluster"])
+    return project
+
+
+def test_a_destroy_after_the_cluster_was_deleted_elsewhere_leaves_nothing(tmp_path: Path) -> None:
+    project = without_its_cluster(tmp_path, eksStorage="bucket", storageClass=None)
+    done = project.efactl("down")
+    assert done.returncode == 0, done.stderr
+    assert project.remaining() == []
+    assert project.state() == []
+
+
+def test_a_claim_in_a_cluster_deleted_elsewhere_is_forgotten_by_the_command_that_is_told(tmp_path: Path) -> None:
+    project = without_its_cluster(tmp_path)
+    refused = project.efactl("down")
+    assert refused.returncode != 0
+    assert "Nothing was destroyed" in refused.stderr
+    [command] = re.findall(r"`pulumi (state delete '[^']+' --target-dependents) -s dev`", refused.stderr)
+    project.must(*shlex.split(command), "--yes")
     done = project.efactl("down")
     assert done.returncode == 0, done.stderr
     assert project.remaining() == []

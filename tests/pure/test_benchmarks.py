@@ -101,9 +101,9 @@ def test_a_milestone_is_reached_when_all_that_belongs_to_it_is_ready() -> None:
     system = item("system", ready=True, labels={})
     assert milestones.reached([one, other, system], [], [], gpu_nodes=2) == {"GPU nodes", "devices", "system nodes"}
     pods = [item(f"ray-{number}", ready=True, labels={"ray.io/cluster": "ray"}) for number in range(3)]
-    assert milestones.reached([], pods, [{}], gpu_nodes=2) == {"RayCluster", "Ray"}
+    assert milestones.reached([], pods, [{}], gpu_nodes=2) == {"RayCluster", "Ray pods", "Ray"}
     pods[0]["status"]["conditions"][0]["status"] = "False"
-    assert milestones.reached([], pods, [{}], gpu_nodes=2) == {"RayCluster"}
+    assert milestones.reached([], pods, [{}], gpu_nodes=2) == {"RayCluster", "Ray pods"}
 
 
 def state(type: str, name: str, parents: str = "", **more: Any) -> dict[str, Any]:

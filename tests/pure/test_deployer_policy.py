@@ -202,4 +202,4 @@ def test_nothing_is_made_without_the_stacks_tag_where_aws_can_tell() -> None:
 
 
 def test_the_policys_tag_is_the_one_that_every_stack_has() -> None:
-    assert f'"{STACK_TAG}"' in (ROOT / "infra/eks_settings.py").read_text()
+    assert f'"{STACK_TAG}"' in (ROOT / "infra/eks_settings_reader.py").read_text()

@@ -132,6 +132,20 @@ def test_a_cluster_of_the_stacks_own_goes_with_what_it_holds_also_where_it_does_
     assert "what the cluster holds goes with it" in capsys.readouterr().err
 
 
+def test_what_would_be_deleted_apart_from_a_cluster_of_the_stacks_own_is_said_where_it_does_not_answer(
+    tmp_path: Path,
+) -> None:
+    """With a claim made here, whose volume lies outside the cluster: each object would fail by itself."""
+    stack = unreachable(tmp_path, platform="eks")
+    made = {"type": "kubernetes:core/v1:PersistentVolumeClaim", "provider": "urn:pulumi:p::of-the-stack::id"}
+    stack = StackWith([*stack.resources(), made], platform="eks")
+    with pytest.raises(ReportedError, match=r"pulumi state delete 'urn:pulumi:p::of-the-stack' --target-dependents"):
+        commands.down(stack, as_json=False)
+    assert stack.ran == []
+    with_cluster = StackWith([*stack.resources()[:-1], {**made, "deletedWith": "urn:cluster"}], platform="eks")
+    assert commands.down(with_cluster, as_json=False) == ExitCode.OK
+
+
 def test_an_existing_eks_cluster_that_does_not_answer_is_never_forgotten_with_what_bills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
