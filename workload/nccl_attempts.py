@@ -121,7 +121,7 @@ def _member(log: MemberLog) -> Member:
         host=log.process.host,
         pid=log.process.pid,
         device=int(device) if device.isdecimal() else None,
-        network=log.network or log.process.only_network(),
+        network=log.inherited_network(),
         started=log.started,
         completed=log.completed,
     )

@@ -37,6 +37,13 @@ class MemberLog:
         """What the brackets of a channel line may hold: the nvml device, in old wordings the bus id."""
         return {self.line.pairs[key] for key in ("nvmlDev", "busId") if key in self.line.pairs}
 
+    def inherited_network(self) -> Network | None:
+        """Its own, or what it has from its parent: a child takes over the plugin."""
+        member: MemberLog | None = self
+        while member is not None and member.network is None:
+            member = member.parent
+        return member.network if member else None
+
     def at(self, rank: int, device: str) -> bool:
         return rank == self.line.rank and (not self.devices or device in self.devices)
 
@@ -59,7 +66,7 @@ class ProcessLog:
         self.first, self.last = place, place
         self.spans: dict[str, tuple[int, int]] = {place.file: (place.line, place.line)}
         self.members: dict[tuple[object, ...], MemberLog] = {}
-        self.edges: dict[tuple[int, str], EdgeLog] = {}
+        self.edges: dict[tuple[tuple[MemberLog, ...], str], EdgeLog] = {}
         self._nccl: str | None = None
         self._ofi: str | None = None
         self._plugins: dict[str, None] = {}
@@ -74,11 +81,12 @@ class ProcessLog:
         self._live: dict[str, MemberLog] = {}
         self._starting: dict[int, MemberLog] = {}
         self._chosen: dict[int, Network] = {}
-        self._epoch = 0
+        # Channel lines since a communicator came or went.
+        self._recent: dict[str, EdgeLog] = {}
 
     def again(self, body: str) -> bool:
         """Counts a channel line that was said before of the same communicators."""
-        known = self.edges.get((self._epoch, body))
+        known = self._recent.get(body)
         if known is None:
             return False
         known.count += 1
@@ -91,7 +99,13 @@ class ProcessLog:
             first, _ = self.spans.get(place.file, (place.line, place.line))
             self.spans[place.file] = (first, place.line)
         if isinstance(fact, EdgeLine):
-            self.edges[self._epoch, body] = EdgeLog(fact, place, self._members_of(fact, thread))
+            members = self._members_of(fact, thread)
+            known = self.edges.get((members, body))
+            if known is None:
+                known = self.edges[members, body] = EdgeLog(fact, place, members)
+            else:
+                known.count += 1
+            self._recent[body] = known
         elif isinstance(fact, InitLine):
             self._initialised(fact, thread, place)
         elif isinstance(fact, NetworkLine):
@@ -132,7 +146,7 @@ class ProcessLog:
         else:
             member.started = member.started or place
             self._starting[thread] = member
-        self._epoch += 1
+        self._recent.clear()
 
     def topology(self, fact: TopologyLine, _place: Place) -> None:
         if member := self._live.get(fact.pointer):
@@ -140,7 +154,7 @@ class ProcessLog:
 
     def ended(self, fact: EndLine, _place: Place) -> None:
         self._live.pop(fact.pointer, None)
-        self._epoch += 1
+        self._recent.clear()
 
     def provider(self, fact: ProviderLine, place: Place) -> None:
         self._providers.setdefault(fact, Provider(name=fact.name, fabric=fact.fabric, nics=fact.nics, place=place))
@@ -174,10 +188,6 @@ class ProcessLog:
         """Networks chosen for communicators whose initialisation was not seen, the first of each name."""
         waiting = {network.name: network for network in self._chosen.values()}
         return tuple((waiting | self._stray).values())
-
-    def only_network(self) -> Network | None:
-        """The network, where every line about it names the same."""
-        return next(iter(self._networks.values())) if len(self._networks) == 1 else None
 
     def report(self, nccl: str | None) -> NcclProcess:
         return NcclProcess(
