@@ -12,6 +12,8 @@ from tools.standin import bed_process
 from tools.standin.bed_nodes import BED_FILE, BedFile
 from tools.standin.place import Place
 
+pytestmark = pytest.mark.full
+
 POD_TOKEN = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}}
 
 

@@ -10,6 +10,8 @@ from tools.bed import Bed
 from tools.standin import bed_nodes
 from tools.standin.bed_keeper import described
 
+pytestmark = pytest.mark.full
+
 GROUP: dict[str, Any] = {
     "cluster": "ray-dev",
     "name": "stand-in",

@@ -43,6 +43,7 @@ def test_a_stack_comes_up_stays_as_it_is_changes_and_goes(tmp_path: Path) -> Non
     assert deleted.index("NodeGroup") < deleted.index("Cluster") < deleted.index("Subnet") < deleted.index("Vpc")
 
 
+@pytest.mark.full
 def test_what_cannot_change_in_place_replaces_and_a_given_name_goes_first(tmp_path: Path) -> None:
     stack = Stack(
         tmp_path,
@@ -94,6 +95,7 @@ def test_no_capacity_fails_the_up_before_anything_that_costs_and_the_next_one_go
     assert stack.left() == []
 
 
+@pytest.mark.full
 def test_a_node_group_that_failed_is_in_the_state_and_a_second_up_takes_it_as_it_is(tmp_path: Path) -> None:
     stack = Stack(tmp_path)
     fault = {"type": "NodeGroup", "operation": "create", "code": "AsgInstanceLaunchFailures", "silence": 1500}
@@ -120,6 +122,7 @@ def test_credentials_that_expire_mid_way_fail_what_is_left_and_the_next_up_does_
     assert stack.left() == []
 
 
+@pytest.mark.full
 def test_a_cluster_deleted_outside_does_not_keep_the_stack_from_being_destroyed(tmp_path: Path) -> None:
     stack = Stack(tmp_path)
     assert stack.up().returncode == 0
@@ -128,6 +131,7 @@ def test_a_cluster_deleted_outside_does_not_keep_the_stack_from_being_destroyed(
     assert stack.left() == []
 
 
+@pytest.mark.full
 def test_a_change_that_failed_is_not_tried_by_the_next_up_but_by_the_one_after_it_or_with_a_refresh(
     tmp_path: Path,
 ) -> None:
@@ -175,6 +179,7 @@ for name in keys:
 """
 
 
+@pytest.mark.full
 def test_a_key_for_secrets_comes_in_place_stays_for_good_and_only_leaving_it_out_replaces(tmp_path: Path) -> None:
     stack = Stack(tmp_path, ENCRYPTED)
     stack.set(**{"aws:region": "us-west-2"})
@@ -201,6 +206,7 @@ aws.ec2.CapacityReservation(
 """
 
 
+@pytest.mark.full
 def test_a_reservation_past_its_end_cannot_be_cancelled_until_a_refresh_takes_it_for_gone(tmp_path: Path) -> None:
     stack = Stack(tmp_path, RESERVED)
     until = datetime.now(UTC) + timedelta(days=1)
