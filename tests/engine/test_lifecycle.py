@@ -229,9 +229,14 @@ def test_destroy_leaves_nothing_but_the_runs(project: Project, first_up: str) ->
     assert project.state() == []
 
 
-def test_a_platform_of_a_later_version_is_refused_clearly(tmp_path: Path) -> None:
+def test_a_platform_that_lacks_settings_is_refused_with_each_of_them_before_anything_is_made(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", platform="eks", expect="efa")
     done = project.up()
     assert done.returncode != 0
-    assert "ray-train-efa:platform: 'eks' is not in this version; it has local" in done.stdout
-    assert project.state() == [] or all("LocalRay" not in resource["type"] for resource in project.state())
+    for problem in (
+        "aws:region: '' is not a region",
+        "ray-train-efa:gpuZone: must be set on eks",
+        "ray-train-efa:eksEndpointCidrs: must list who may reach",
+    ):
+        assert problem in done.stdout
+    assert {resource["type"] for resource in project.state()} <= {"pulumi:pulumi:Stack"}
