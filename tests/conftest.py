@@ -2,7 +2,19 @@
 
 import signal
 
+import pytest
+
+from tools.setup import kubernetes_provider
+
 # A shell without job control starts what it puts in the background with interrupts ignored, and all children inherit
 # it: then nothing here that is interrupted would end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds the provider before the first test, since a cold build takes longer than any test may."""
+    needed = any(item.get_closest_marker("kubernetes_provider") for item in session.items)
+    if needed and not session.config.option.collectonly and kubernetes_provider.here() is None:
+        with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+            kubernetes_provider.built()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tools.bed import Bed, gpu_nodes, programs, start_bed, system_node, why_not
-from tools.setup import kubernetes_provider
 
 HERE = Path(__file__).parent
 _skipped = pytest.StashKey[int]()
@@ -24,6 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.cluster)
         if reason:
             item.add_marker(pytest.mark.skip(reason=f"no test bed: {reason}"))
+        else:
+            item.add_marker(pytest.mark.kubernetes_provider)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -31,12 +32,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     selected = sum(map(_is_here, session.items))
     if why_not():
         session.config.stash[_skipped] = selected
-    elif (
-        selected and not session.config.option.collectonly and None in (programs.cached(), kubernetes_provider.cached())
-    ):
+    elif selected and not session.config.option.collectonly and programs.cached() is None:
         with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
             programs.build()
-            kubernetes_provider.built()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

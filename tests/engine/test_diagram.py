@@ -7,7 +7,7 @@ import pytest
 from tools.diagram import mermaid
 from tools.diagram.__main__ import PAGE, now
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.kubernetes_provider]
 
 
 def test_the_architecture_page_shows_what_the_program_registers_now(tmp_path: Path) -> None:

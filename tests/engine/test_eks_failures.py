@@ -6,15 +6,11 @@ import pytest
 
 from tests.support.stack_plan import plan, set_foreign, unpermitted
 from tests.support.standin_project import StandinProject
-from tools.setup import kubernetes_provider
 from tools.standin import tokens
 
 pytestmark = [
     pytest.mark.engine,
-    pytest.mark.skipif(
-        kubernetes_provider.installed() is None and kubernetes_provider.cached() is None,
-        reason="no Kubernetes provider plugin: `make setup` with an eks or kubernetes stack brings it",
-    ),
+    pytest.mark.kubernetes_provider,
 ]
 
 # A VPC, its subnets, routes, gateways for S3 and the internet, roles, templates and groups cost nothing.

@@ -10,14 +10,10 @@ from tests.support.project import ROOT
 from tests.support.stack_plan import called, plan_of
 from tests.support.standin_account import StandinAccount
 from tests.support.standin_project import StandinProject
-from tools.setup import kubernetes_provider
 
 pytestmark = [
     pytest.mark.engine,
-    pytest.mark.skipif(
-        kubernetes_provider.installed() is None and kubernetes_provider.cached() is None,
-        reason="no Kubernetes provider plugin: `make setup` with an eks or kubernetes stack brings it",
-    ),
+    pytest.mark.kubernetes_provider,
 ]
 
 

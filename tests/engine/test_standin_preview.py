@@ -5,12 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.standin_project import StandinProject
-from tools.setup import kubernetes_provider
 
-pytestmark = pytest.mark.skipif(
-    kubernetes_provider.installed() is None and kubernetes_provider.cached() is None,
-    reason="no Kubernetes provider plugin: `make setup` with an eks or kubernetes stack brings it",
-)
+pytestmark = pytest.mark.kubernetes_provider
 
 
 @pytest.fixture(scope="module")

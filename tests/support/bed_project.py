@@ -72,9 +72,5 @@ class BedProject(Project):
 
 def pulumi_home(folder: Path) -> Path:
     """A Pulumi home of its own that has the Kubernetes provider."""
-    plugin = folder / "plugins" / f"resource-kubernetes-v{kubernetes_provider.version()}"
-    plugin.mkdir(parents=True, exist_ok=True)
-    link = plugin / kubernetes_provider.BINARY
-    if not link.exists():
-        link.symlink_to(kubernetes_provider.built())
+    kubernetes_provider.link_into(folder)
     return folder

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.bed_project import SETTINGS, pulumi_home
+from tests.support.bed_project import SETTINGS
 from tests.support.project import ROOT, Project
 from tools.bed import Bed
 from tools.bed.charts import chart_folder
@@ -50,7 +50,6 @@ class StandinProject(Project):
         self.account_folder = home / "account"
         for made in (self.account_folder, home / "bin", home / "tmp"):
             made.mkdir(parents=True, exist_ok=True)
-        pulumi_home(home)
         plugins.install(home)
         commands.write(home / "bin")
         self.set_scenario(**(scenario or {}))

@@ -92,6 +92,21 @@ def built() -> Path:
     return cache.provide(entry_name(), "plugin", BINARY, lambda target: _make(compiler, target)) / BINARY
 
 
+def here() -> Path | None:
+    """The plugin as it is installed, or was built, on this machine."""
+    return installed() or cached()
+
+
+def link_into(home: Path) -> None:
+    """Makes the plugin one of the Pulumi home `home`; builds it where this machine has none."""
+    link = home / "plugins" / f"resource-kubernetes-v{version()}" / BINARY
+    if link.exists():
+        return
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(here() or built())
+
+
 def _make(compiler: Path, target: Path) -> None:
     began = time.monotonic()
     say(

@@ -4,9 +4,8 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from tools.setup import kubernetes_provider, pins
+from tools.setup import pins
 from tools.setup.console import SetupError
 from tools.standin import commands, plugins
 from tools.standin.aws_cli import VARIABLE
@@ -40,25 +39,8 @@ def environment(place: Place, inherited: Mapping[str, str]) -> dict[str, str]:
 
 def prepare(place: Place) -> None:
     """The home's plugins and the `aws` command."""
-    link_kubernetes_plugin(place.home)
     plugins.install(place.home)
     commands.write(place.commands)
-    link_kubernetes_plugin(place.home)
-
-
-def link_kubernetes_plugin(home: Path) -> None:
-    """The real one: installed, beside this project's `pulumi`, or built."""
-    folder = home / "plugins" / f"resource-kubernetes-v{kubernetes_provider.version()}"
-    link = folder / kubernetes_provider.BINARY
-    if link.exists():
-        return
-    beside = pins.VENV / "bin" / kubernetes_provider.BINARY
-    found = kubernetes_provider.installed() or kubernetes_provider.cached()
-    if found is None:
-        found = beside.resolve() if beside.exists() else kubernetes_provider.built()
-    folder.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(found)
 
 
 def run(place: Place, command: Sequence[str], env: Mapping[str, str]) -> int:

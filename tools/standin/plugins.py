@@ -17,9 +17,7 @@ def install(home: Path) -> Path:
     Then PULUMI_HOME=`home` and RAY_TRAIN_EFA_STANDIN=FOLDER make the CLI use the account in FOLDER.
     """
     write_launchers(home)
-    link = _folder(home, "kubernetes", kubernetes_provider.version()) / kubernetes_provider.BINARY
-    if not link.exists():
-        link.symlink_to(kubernetes_provider.installed() or kubernetes_provider.cached() or kubernetes_provider.built())
+    kubernetes_provider.link_into(home)
     return home
 
 
