@@ -40,13 +40,15 @@ class Stack:
 
     def config(self, key: str) -> Any:
         """A setting as the stack's file has it, else Pulumi.yaml's default."""
-        configured = (yaml.safe_load(self.file.read_text()) or {}).get("config") or {}
         declared = yaml.safe_load((FOLDER / "Pulumi.yaml").read_text())["config"]
-        return configured.get(f"{PROJECT}:{key}", declared.get(key, {}).get("default"))
+        return self._configured().get(f"{PROJECT}:{key}", declared.get(key, {}).get("default"))
 
     def foreign_config(self, name: str) -> Any:
         """A setting of another namespace (`aws:region`), as the stack's file has it."""
-        return ((yaml.safe_load(self.file.read_text()) or {}).get("config") or {}).get(name)
+        return self._configured().get(name)
+
+    def _configured(self) -> dict[str, Any]:
+        return (yaml.safe_load(self.file.read_text()) or {}).get("config") or {}
 
     def run(self, command: Sequence[str], *, aside: bool) -> int:
         """Runs `pulumi COMMAND -s NAME` with this terminal; `aside` leaves standard output to the caller's facts.
