@@ -21,9 +21,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from tests.support.nccl_run import Run, through_ray
-from workload.nccl_log import NcclLog
-from workload.transport_attempt import Wanted
-from workload.transport_rule import judge_report
+from workload.nccl.log import NcclLog
+from workload.nccl.rule import judge_report
+from workload.verdict import Wanted
 
 MEGABYTE = 1_000_000
 _CHUNK_BYTES = 1 << 20

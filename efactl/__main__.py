@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from efactl.exit_codes import MEANINGS, ExitCode
 from workload.errors import BadInputError, ReportedError
-from workload.transport import EXPECTATIONS
+from workload.verdict import EXPECTATIONS
 
 STACK_COMMANDS = {
     "up": "bring the stack up: cluster, job, verdict; the exit code says how it went",
@@ -68,7 +68,7 @@ def _do(asked: argparse.Namespace) -> ExitCode:
     # Imported where needed: Ray alone takes a second, and `transport` works where there is neither Ray nor Pulumi.
     if asked.command == "transport":
         from efactl.transport import transport
-        from workload.transport_attempt import Wanted
+        from workload.verdict import Wanted
 
         wanted = Wanted(expect=asked.expect, hosts=asked.hosts, ranks=asked.ranks, nics=asked.nics, gdr=asked.gdr)
         return transport(asked.files, wanted, as_json=asked.json)

@@ -9,11 +9,10 @@ from typing import BinaryIO
 
 from efactl.exit_codes import ExitCode
 from workload.errors import BadInputError
-from workload.nccl_log import NcclLog
-from workload.transport import Verdict
-from workload.transport_attempt import Wanted
-from workload.transport_report import Attempt, Edge, TransportReport
-from workload.transport_rule import judge_report
+from workload.nccl.log import NcclLog
+from workload.nccl.report import Attempt, Edge, TransportReport
+from workload.nccl.rule import judge_report
+from workload.verdict import Verdict, Wanted
 
 _BY_VERDICT = {"proven": ExitCode.OK, "refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
 _CHUNK_BYTES = 1 << 20

@@ -19,7 +19,7 @@ from infra.eks_settings import EksSettings
 from infra.eks_settings_reader import read_eks
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from workload.errors import ReportedError
-from workload.transport import EXPECTATIONS
+from workload.verdict import EXPECTATIONS
 
 PROJECT = "ray-train-efa"
 PLATFORMS = ("local", "kubernetes", "eks")

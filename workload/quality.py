@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from workload.transport import Verdict
+from workload.verdict import Verdict
 
 SHOWN = 16
 

@@ -11,7 +11,8 @@ from workload.errors import ReportedError
 from workload.provider_process import reported, say
 from workload.quality import gate_message, quality_failures
 from workload.run_record import is_on_record, write_verdict
-from workload.transport import RULES, Verdict, judge
+from workload.transport import judge
+from workload.verdict import RULES, Verdict
 
 # A resource of this provider keeps its place in old states by this import path: do not rename module or class.
 DECIDING = ("submission_id", "expect", "rules", "transport", "eval_loss_after", "max_eval_loss")

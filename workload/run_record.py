@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from workload.errors import ReportedError
 from workload.job_record import transport_of
 from workload.run_folder import RECORD, settle
-from workload.transport import Verdict, judge
+from workload.transport import judge
+from workload.verdict import Verdict
 
 if TYPE_CHECKING:
     from workload.job_following import JobOutcome, JobRequest

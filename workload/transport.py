@@ -2,30 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-EXPECTATIONS = ("efa", "socket", "gloo")
-Value = Literal["proven", "refuted", "unproven"]
-
-# Raised whenever a verdict may come out differently, so that what passed under older rules is judged again.
-RULES = 1
+from workload.verdict import EXPECTATIONS, Verdict
 
 # What torch.distributed calls the backend that can carry each transport.
 _BACKEND = {"efa": "nccl", "socket": "nccl", "gloo": "gloo"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Only `proven` passes a gate."""
-
-    expect: str
-    value: Value
-    reasons: tuple[str, ...]
-
-    @property
-    def passes(self) -> bool:
-        return self.value == "proven"
 
 
 def judge(transport: Mapping[str, Any] | None, expect: str) -> Verdict:

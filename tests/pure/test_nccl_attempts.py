@@ -3,8 +3,8 @@
 from collections import Counter
 
 from tests.support.nccl_run import Run
-from workload import nccl_log
-from workload.transport_report import TransportReport
+from workload.nccl import log as nccl_log
+from workload.nccl.report import TransportReport
 
 
 def read(*files: list[str]) -> TransportReport:

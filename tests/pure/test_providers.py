@@ -10,7 +10,7 @@ from tests.pure.test_transport import transport
 from workload.errors import ReportedError
 from workload.ray_train_job import IDENTITY, OUTPUTS, RayTrainJobProvider
 from workload.run_gate import RunGateProvider
-from workload.transport import RULES
+from workload.verdict import RULES
 
 
 @pytest.fixture(autouse=True)

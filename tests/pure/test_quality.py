@@ -3,7 +3,7 @@
 import pytest
 
 from workload.quality import gate_message, quality_failures
-from workload.transport import Verdict
+from workload.verdict import Verdict
 
 PROVEN = Verdict(expect="gloo", value="proven", reasons=("4 of 4 ranks",))
 REFUTED = Verdict(expect="efa", value="refuted", reasons=tuple(f"rank {rank} used gloo" for rank in range(64)))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from workload import nccl_log
-from workload.transport_attempt import Wanted
-from workload.transport_rule import judge_report
+from workload.nccl import log as nccl_log
+from workload.nccl.rule import judge_report
+from workload.verdict import Wanted
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "nccl"
 CASES: list[dict[str, Any]] = tomllib.loads((CORPUS / "cases.toml").read_text(encoding="utf-8"))["cases"]

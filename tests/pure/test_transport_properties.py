@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.pure.test_transport_corpus import CASES, CORPUS
 from tests.support.nccl_run import Run, through_ray
-from workload import nccl_log
-from workload.transport_attempt import Wanted
-from workload.transport_report import TransportReport
-from workload.transport_rule import judge_report
+from workload.nccl import log as nccl_log
+from workload.nccl.report import TransportReport
+from workload.nccl.rule import judge_report
+from workload.verdict import Wanted
 
 quick = settings(
     max_examples=120,

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.support.nccl_run import Run
-from workload import nccl_log
-from workload.transport_attempt import Wanted
-from workload.transport_report import Place, TransportReport
-from workload.transport_rule import judge_report
+from workload.nccl import log as nccl_log
+from workload.nccl.report import Place, TransportReport
+from workload.nccl.rule import judge_report
+from workload.verdict import Wanted
 
 
 def report(run: Run) -> TransportReport:

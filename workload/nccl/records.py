@@ -6,9 +6,9 @@ Memory holds one chunk, and of each prefix one line that may go on.
 from collections import Counter
 from collections.abc import Iterable
 
-from workload.nccl_head import REPEATED, may_tell
-from workload.nccl_pieces import Pieces, Sink
-from workload.transport_report import Place
+from workload.nccl.head import REPEATED, may_tell
+from workload.nccl.pieces import Pieces, Sink
+from workload.nccl.report import Place
 
 LONGEST_LINE = 64 * 1024
 _STRETCH = 64 * 1024

@@ -1,34 +1,17 @@
-"""PURE: the rules on one attempt's communicators, networks and providers; those on channels are `transport_edges`."""
+"""PURE: the rules on one attempt's communicators, networks and providers; those on channels are `channel_rules`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from workload.nccl_names import BUILT_IN_PLUGINS, LIBFABRIC_NETWORKS, SOCKET_NETWORKS
-from workload.transport import Value
-from workload.transport_edges import ChannelRules
-from workload.transport_report import Attempt, Communicator, NcclProcess
+from workload.nccl.channel_rules import ChannelRules
+from workload.nccl.names import BUILT_IN_PLUGINS, LIBFABRIC_NETWORKS, SOCKET_NETWORKS
+from workload.nccl.report import Attempt, Communicator, NcclProcess
+from workload.verdict import Value, Wanted
 
 # Of one rule: more would say the same of further ranks.
 _MOST_REASONS = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is expected; hosts, ranks and interfaces per host only where they are to be checked.
-
-    `gdr` demands GPUDirect RDMA of each channel between hosts: for instance types that have it.
-    """
-
-    expect: str
-    hosts: int | None = None
-    ranks: int | None = None
-    nics: int | None = None
-    gdr: bool = False
-
-    @property
-    def networks(self) -> frozenset[str]:
-        return {"efa": LIBFABRIC_NETWORKS, "socket": SOCKET_NETWORKS}.get(self.expect, frozenset())
+_NETWORKS = {"efa": LIBFABRIC_NETWORKS, "socket": SOCKET_NETWORKS}
 
 
 @dataclass(frozen=True)
@@ -55,7 +38,8 @@ class AttemptRule:
             for one in sorted(attempt.communicators, key=lambda one: one.ranks)
             for member in one.members
         }
-        self._channels = ChannelRules(attempt, self._spanning, wanted.networks, gdr=wanted.gdr)
+        self._networks = _NETWORKS.get(wanted.expect, frozenset())
+        self._channels = ChannelRules(attempt, self._spanning, self._networks, gdr=wanted.gdr)
 
     def judged(self, lost: list[str]) -> Judged:
         one_host = not self._spanning and not self._undecided
@@ -71,7 +55,7 @@ class AttemptRule:
             return
         for communicator in self._spanning:
             for member in communicator.members:
-                if member.network and member.network.name not in self._wanted.networks:
+                if member.network and member.network.name not in self._networks:
                     yield (
                         f"network: {_who(member.rank, member.host, member.pid)} chose {member.network.name} for "
                         f"communicator {communicator.id}, expected {self._wanted.expect} ({member.network.place})"
@@ -119,7 +103,7 @@ class AttemptRule:
                     yield f"network: {who} named none for communicator {communicator.id} ({place})"
         for key, process in self._processes.items():
             for network in process.stray_networks:
-                if network.name not in self._wanted.networks:
+                if network.name not in self._networks:
                     yield (
                         f"network: {self._of(process)} chose {network.name} for a communicator that is not seen "
                         f"({network.place})"

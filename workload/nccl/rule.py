@@ -4,9 +4,9 @@ What one grep for the provider's line cannot see is joined here: who is in a com
 chose, what libfabric runs on below it, and over what each channel between hosts goes, for the attempt that counts.
 """
 
-from workload.transport import EXPECTATIONS, Value, Verdict
-from workload.transport_attempt import AttemptRule, Judged, Wanted
-from workload.transport_report import Lost, TransportReport
+from workload.nccl.attempt_rule import AttemptRule, Judged
+from workload.nccl.report import Lost, TransportReport
+from workload.verdict import EXPECTATIONS, Value, Verdict, Wanted
 
 
 def judge_report(report: TransportReport, wanted: Wanted) -> Verdict:

@@ -7,13 +7,13 @@ text raises; what could not be read is counted.
 
 from collections.abc import Iterable
 
-from workload.nccl_attempts import attempts_of, counting
-from workload.nccl_fact import Odd, Parsed
-from workload.nccl_head import Head
-from workload.nccl_line import parse
-from workload.nccl_process import ProcessLog
-from workload.nccl_records import Records
-from workload.transport_report import Lost, Place, TransportReport, Warned
+from workload.nccl.attempts import attempts_of, counting
+from workload.nccl.fact import Odd, Parsed
+from workload.nccl.head import Head
+from workload.nccl.line import parse
+from workload.nccl.process import ProcessLog
+from workload.nccl.records import Records
+from workload.nccl.report import Lost, Place, TransportReport, Warned
 
 # Far more than any run says, and what a log that is not one may take of memory: about a kilobyte each.
 MOST_FACTS = 500_000

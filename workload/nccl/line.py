@@ -7,8 +7,8 @@ for one that tells of transport in words not known. Nothing raises.
 import re
 from collections.abc import Callable
 
-from workload import nccl_network_line
-from workload.nccl_fact import (
+from workload.nccl import network_line
+from workload.nccl.fact import (
     PART,
     UNKNOWN,
     EdgeLine,
@@ -17,8 +17,8 @@ from workload.nccl_fact import (
     Parsed,
     TopologyLine,
 )
-from workload.nccl_line_part import begins_channel, begins_communicator, begins_text, begins_via
-from workload.transport_report import EdgeKind
+from workload.nccl.line_part import begins_channel, begins_communicator, begins_text, begins_via
+from workload.nccl.report import EdgeKind
 
 _CHANNEL = re.compile(
     r"Channel (\d{1,9})(?:/\d+)? : (-?\d{1,9})\[(\w+)\] -> (-?\d{1,9})\[(\w+)\](?: \[(send|receive)\])? via (.{0,200})",
@@ -101,16 +101,16 @@ _BY_START: dict[str, Callable[..., Parsed]] = {
     "Channe": _edge,
     "comm 0": _communicator,
     "ncclCo": _communicator,
-    "Using ": nccl_network_line.network,
-    "NET/OF": nccl_network_line.ofi,
-    "NET/Pl": nccl_network_line.plugin,
-    "Initia": nccl_network_line.named,
-    "Succes": nccl_network_line.named,
-    "Failed": nccl_network_line.failed,
-    "Extern": nccl_network_line.failed,
-    "NET/So": nccl_network_line.nics,
-    "NET/IB": nccl_network_line.nics,
-    "NCCL v": nccl_network_line.version,
+    "Using ": network_line.network,
+    "NET/OF": network_line.ofi,
+    "NET/Pl": network_line.plugin,
+    "Initia": network_line.named,
+    "Succes": network_line.named,
+    "Failed": network_line.failed,
+    "Extern": network_line.failed,
+    "NET/So": network_line.nics,
+    "NET/IB": network_line.nics,
+    "NCCL v": network_line.version,
 }
 STARTS = frozenset(start.encode() for start in _BY_START)
 

@@ -1,11 +1,11 @@
 """PURE: lines about the network: plugin, libfabric's provider, what was chosen, interfaces, versions.
 
-Each takes a line's text and gives a fact, PART, UNKNOWN or None, as `workload.nccl_line.parse` does.
+Each takes a line's text and gives a fact, PART, UNKNOWN or None, as `workload.nccl.line.parse` does.
 """
 
 import re
 
-from workload.nccl_fact import (
+from workload.nccl.fact import (
     PART,
     UNKNOWN,
     FailureLine,
@@ -16,8 +16,8 @@ from workload.nccl_fact import (
     ProviderLine,
     VersionLine,
 )
-from workload.nccl_line_part import begins_provider, begins_text
-from workload.nccl_names import KNOWN_NETWORKS, KNOWN_PROVIDERS
+from workload.nccl.line_part import begins_provider, begins_text
+from workload.nccl.names import KNOWN_NETWORKS, KNOWN_PROVIDERS
 
 _PROVIDER = re.compile(
     r"NET/OFI Selected [Pp]rovider is ([^\s,]+)(?:, fabric is ([^\s]+))?(?: \(found (\d{1,9}) nics?\))?"

@@ -7,8 +7,8 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from workload.nccl_process import EdgeLog, MemberLog, ProcessLog
-from workload.transport_report import Attempt, Communicator, Edge, Member
+from workload.nccl.process import EdgeLog, MemberLog, ProcessLog
+from workload.nccl.report import Attempt, Communicator, Edge, Member
 
 _LONGEST_ID = 300
 

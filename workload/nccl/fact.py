@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from workload.transport_report import EdgeKind
+from workload.nccl.report import EdgeKind
 
 
 class Odd:

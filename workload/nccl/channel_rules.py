@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from workload.transport_report import Attempt, Communicator, Edge
+from workload.nccl.report import Attempt, Communicator, Edge
 
 Pair = tuple[str, str]
 

@@ -8,10 +8,10 @@ from collections import Counter
 from itertools import pairwise
 from typing import Protocol
 
-from workload.nccl_fact import PART, UNKNOWN, Parsed
-from workload.nccl_head import COLOUR, HEAD, HEAD_PART, HEAD_START, LOST_HEAD, TAIL, TELLING_HEAD, Head, cleaned, split
-from workload.nccl_line import STARTS, WIDTH, is_distinct, parse
-from workload.transport_report import Place
+from workload.nccl.fact import PART, UNKNOWN, Parsed
+from workload.nccl.head import COLOUR, HEAD, HEAD_PART, HEAD_START, LOST_HEAD, TAIL, TELLING_HEAD, Head, cleaned, split
+from workload.nccl.line import STARTS, WIDTH, is_distinct, parse
+from workload.nccl.report import Place
 
 _LONGEST_HEAD = 2048
 _MOST_PREFIXES = 20_000

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from workload.nccl_fact import (
+from workload.nccl.fact import (
     EdgeLine,
     EndLine,
     Fact,
@@ -16,7 +16,7 @@ from workload.nccl_fact import (
     TopologyLine,
     VersionLine,
 )
-from workload.transport_report import Failure, NcclProcess, Network, Place, Provider
+from workload.nccl.report import Failure, NcclProcess, Network, Place, Provider
 
 
 @dataclass(eq=False, slots=True)

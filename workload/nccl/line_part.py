@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from workload.nccl_names import KNOWN_NETWORKS, KNOWN_PROVIDERS
+from workload.nccl.names import KNOWN_NETWORKS, KNOWN_PROVIDERS
 
 _DIGITS, _SIGNED, _HEX, _WORD, _UNSPACED = r"\d", r"[-\d]", r"[0-9a-f]", r"\w", r"\S"
 _Tokens = list[tuple[str]]
