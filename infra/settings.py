@@ -1,8 +1,8 @@
 """The one reader of configuration: a stack's settings, validated before the first resource, typed and frozen.
 
 Pulumi.yaml declares every setting with its type and default; nothing here repeats a default. A setting's prefix is its
-room: local*, kube*, addon*, gpu*, ray*, storage*, train*, job*, gate*; `trainSeqLen` is training/train.py's
-`--seq_len`.
+room: local*, kube*, addon*, gpu*, ray*, storage*, train*, job*, gate*, preflight*, compare*; `trainSeqLen` is
+training/train.py's `--seq_len`.
 """
 
 import re
@@ -17,7 +17,10 @@ import yaml
 from infra.config_reader import ConfigReader
 from infra.eks_settings import EksSettings
 from infra.eks_settings_reader import read_eks
+from infra.instances import InstanceType
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
+from infra.measurement_settings import CompareSettings, PreflightSettings, read_compare, read_preflight
+from infra.nccl_network import nccl_network
 from workload.errors import ReportedError
 from workload.verdict import EXPECTATIONS
 
@@ -106,6 +109,8 @@ class Settings:
     eks: EksSettings | None
     train: TrainSettings
     job: JobSettings
+    preflight: PreflightSettings
+    compare: CompareSettings
     gate_max_eval_loss: float | None
     declared: Mapping[str, Any] = field(repr=False)
 
@@ -117,16 +122,20 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
     read.refuse_secret(other_than=SECRETS)
     platform = read.one_of("platform", PLATFORMS)
     kubernetes = read_kubernetes(read) if platform == "kubernetes" else None
+    eks = read_eks(read) if platform == "eks" else None
     storage_path = read.text("storagePath", required=True)
+    train = _train(read)
     settings = Settings(
         platform=platform,
         expect=read.one_of("expect", EXPECTATIONS),
         storage_path=kubernetes.storage.seen_by_pods if kubernetes else storage_path,
         local=_local(read),
         kubernetes=kubernetes,
-        eks=read_eks(read) if platform == "eks" else None,
-        train=_train(read),
-        job=_job(read),
+        eks=eks,
+        train=train,
+        job=_job(read, nccl_network(_instance(kubernetes, eks), backend=train.backend)),
+        preflight=read_preflight(read),
+        compare=read_compare(read, reserved=RESERVED_ENV, by=THE_JOB),
         gate_max_eval_loss=read.positive_number("gateMaxEvalLoss"),
         declared=read.declared(without=SECRETS),
     )
@@ -167,7 +176,14 @@ def _train(read: ConfigReader) -> TrainSettings:
     )
 
 
-def _job(read: ConfigReader) -> JobSettings:
+def _instance(kubernetes: KubernetesSettings | None, eks: EksSettings | None) -> InstanceType | None:
+    if eks is not None:
+        return eks.gpu.instance
+    return kubernetes.instance if kubernetes is not None else None
+
+
+def _job(read: ConfigReader, network: Mapping[str, str]) -> JobSettings:
+    """`network` is what the platform's nodes call for; the user's own variables go before it."""
     pip = [str(requirement).strip() for requirement in read.json_value("jobPip", list)]
     for requirement in pip:
         if _CREDENTIALS.search(requirement):
@@ -184,7 +200,7 @@ def _job(read: ConfigReader) -> JobSettings:
         run_id=read.text("jobRunId"),
         deadline_seconds=read.integer("jobDeadlineSeconds", at_least=1),
         pip=tuple(pip),
-        env=env,
+        env={**network, **env},
         secret_env_names=secret_names,
         secret_env=read.secret_object("jobSecretEnv"),
     )

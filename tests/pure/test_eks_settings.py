@@ -41,6 +41,19 @@ def load(stack: str = "dev", **changes: Any) -> EksSettings:
     return settings
 
 
+def job_env(**changes: Any) -> dict[str, str]:
+    load("dev", **changes)
+    return dict(load_settings(ROOT / "Pulumi.yaml").job.env)
+
+
+def test_a_missing_plugin_is_made_an_error_unless_the_job_says_otherwise() -> None:
+    assert job_env() == {"NCCL_NET": "Libfabric"}
+    assert job_env(jobEnv={"LOG_LEVEL": "debug"}) == {"NCCL_NET": "Libfabric", "LOG_LEVEL": "debug"}
+    assert job_env(jobEnv={"NCCL_NET": "Socket"}) == {"NCCL_NET": "Socket"}
+    assert job_env(gpuInstanceType="g6.xlarge") == {}
+    assert job_env(trainBackend="gloo") == {}
+
+
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_committed_stacks_are_valid_and_ask_for_the_default_shape(stack: str) -> None:
     settings = load(stack)

@@ -92,11 +92,38 @@ def test_every_field_is_a_declared_setting_of_its_room() -> None:
         ({"jobEnv": {"A": ["x"]}}, "ray-train-efa:jobEnv: 'A' must have text as its value"),
         ({"jobEnv": {"RAY_DEDUP_LOGS": "1"}}, "ray-train-efa:jobEnv: 'RAY_DEDUP_LOGS' is set by the job itself"),
         ({"gateMaxEvalLoss": "-1"}, "ray-train-efa:gateMaxEvalLoss: '-1' must be a finite number above 0"),
+        ({"preflightSizes": ["64M", "all"]}, "ray-train-efa:preflightSizes: 'all' is not a size in bytes such as 64M"),
+        ({"preflightMinBusBandwidth": "0"}, "preflightMinBusBandwidth: '0' must be a finite number above 0"),
+        ({"compareRepeats": 2}, "ray-train-efa:compareRepeats: '2' must be 0 (no comparison) or at least 3"),
+        ({"compareSteps": 1}, "ray-train-efa:compareSteps: '1' must be at least 2"),
+        ({"compareArms": {"a": {"expect": "gloo"}}}, "ray-train-efa:compareArms: 'a' must be two arms"),
+        (
+            {"compareArms": {"a": {"expect": "gloo"}, "b": {"expect": "rdma"}}},
+            "compareArms: 'b.expect rdma' is none of efa, socket, gloo",
+        ),
+        (
+            {"compareArms": {"a": {"expect": "gloo"}, "b": "gloo"}},
+            "compareArms: 'b' must be {expect: TRANSPORT, env: {NAME: text}}",
+        ),
+        (
+            {"compareArms": {"a": {"expect": "gloo"}, "b": {"expect": "gloo", "env": {"RAY_DEDUP_LOGS": "1"}}}},
+            "compareArms: 'RAY_DEDUP_LOGS' is set by the job itself",
+        ),
         ({"storagePath": " "}, "ray-train-efa:storagePath: must not be empty"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_with_its_value(changes: dict[str, Any], message: str) -> None:
     assert message in problems(**changes)
+
+
+def test_two_arms_of_a_comparison_are_taken_as_they_are() -> None:
+    arms = {"plain": {"expect": "gloo"}, "lazy": {"expect": "gloo", "env": {"TORCH_GLOO_LAZY_INIT": "1"}}}
+    compare = load(compareRepeats=3, compareArms=arms, compareMinSpeedup="1.5").compare
+    assert (compare.repeats, compare.min_speedup) == (3, 1.5)
+    assert compare.arms == {
+        "plain": {"expect": "gloo", "env": {}},
+        "lazy": {"expect": "gloo", "env": {"TORCH_GLOO_LAZY_INIT": "1"}},
+    }
 
 
 def test_all_problems_are_said_at_once() -> None:
