@@ -1,6 +1,6 @@
 """Sharded checkpoints: every rank writes its own shards straight into the shared storage."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -9,51 +9,145 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
-from training import shards
-from training.checkpoint_files import Progress, read_progress, write_marker, write_progress
+from training.checkpoint_files import (
+    Progress,
+    discard,
+    prune,
+    ranks_of,
+    read_progress,
+    write_marker,
+    write_progress,
+)
 from training.errors import TrainingError, first_line
+from training.model_files import MODEL, language_model, model_files
+from training.random_state import RandomState
+from training.shards import ShardReader, ShardWriter, written_files
 from training.storage import Folder
+
+State = dict[str, Any]
+_WRAPPERS = ("_orig_mod.", "_checkpoint_wrapped_module.")
+"""What torch.compile and activation checkpointing put into a parameter's name, and state dicts leave out."""
 
 
 def save(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    """Called by every rank. Raises TrainingError naming --storage_path where the storage refuses."""
+    """Called by every rank; it waits for all. Raises TrainingError naming --storage_path where the storage refuses."""
+    write(folder, state_of(module, optimizer), progress, model_files(module))
+
+
+def write(
+    folder: Folder,
+    state: State,
+    progress: Progress,
+    files: Mapping[str, bytes],
+    group: dist.ProcessGroup | None = None,
+) -> None:
+    """`state` as `state_of` gave it, or a copy of it; `files` are rank 0's.
+
+    The group's collectives must be this call's alone while it lasts. Raises TrainingError, on every rank.
+    """
 
     def begin() -> None:
-        folder.remove()
+        discard(folder)
         folder.make()
         write_progress(folder, progress)
+        (folder / MODEL).make()
+        for name, content in files.items():
+            with (folder / MODEL).open_write(name) as stream:
+                stream.write(content)
 
-    _on_rank_zero(begin, folder)
+    _on_rank_zero(begin, folder, group)
     try:
-        dcp.save(_state(module, optimizer), storage_writer=shards.writer(folder))
+        metadata = dcp.save(state, storage_writer=ShardWriter(folder), process_group=group)
     except CheckpointException as error:
-        causes = [wrapped[0] for wrapped in error.failures.values()]
-        raise _storage_error(folder, _told_by_system(folder, causes[0])) from error
+        raise _storage_error(folder, "written", first_cause(error)) from error
     # dcp.save returns where all shards are written; only then may the marker exist.
-    _on_rank_zero(lambda: write_marker(folder, progress.step, dist.get_world_size()), folder)
+    expected = written_files(metadata)
+    _on_rank_zero(lambda: write_marker(folder, progress.step, dist.get_world_size(), expected), folder, group)
+
+
+def delete_old(
+    checkpoints: Folder, keep: int, protected: Folder | None = None, group: dist.ProcessGroup | None = None
+) -> None:
+    """Called by every rank. Leaves the newest `keep`, at least 1, and the protected one."""
+    _on_rank_zero(lambda: prune(checkpoints, keep, protected), checkpoints, group, "deleted")
 
 
 def load(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-    """Called by every rank, whatever number of ranks saved it."""
-    state = _state(module, optimizer)
+    """Called by every rank, whatever number of ranks saved it, and however they were placed.
+
+    Random streams go on where they stood if as many ranks saved it; otherwise each rank gets one that follows from it.
+    """
+    rank, world_size = dist.get_rank(), dist.get_world_size()
     try:
-        dcp.load(state, storage_reader=shards.reader(folder))
+        saved_ranks = ranks_of(folder)
+        state = state_of(module, optimizer, rank % saved_ranks)
+        dcp.load(state, storage_reader=ShardReader(folder))
         progress = read_progress(folder)
     except (CheckpointException, OSError) as error:
-        cause = next(iter(error.failures.values()))[0] if isinstance(error, CheckpointException) else error
+        cause = first_cause(error) if isinstance(error, CheckpointException) else error
         raise TrainingError(
             f"--resume_from: checkpoint {folder} does not fit this model or cannot be read: {first_line(cause)}"
         ) from error
-    set_state_dict(module, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    prefix = _plain(language_model(module)[0])
+    model, optim = _renamed(state["model"], state["optimizer"], lambda name: prefix + name)
+    for alias, name in _aliases(module).items():
+        model[alias] = model[name]
+    set_state_dict(module, optimizer, model_state_dict=model, optim_state_dict=optim)
+    (random_state,) = state["random"].values()
+    random_state.restore()
+    if saved_ranks != world_size:
+        random_state.reseed(rank, world_size)
     return progress
 
 
-def _state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def state_of(module: torch.nn.Module, optimizer: torch.optim.Optimizer, random_of_rank: int | None = None) -> State:
+    """What a checkpoint holds of a rank: the very tensors, not copies.
+
+    Names are those of the language model's own, whatever is wrapped around it; of tied weights there is one.
+    """
+    # Of the whole module and not of the model in it: FSDP's hooks, which give the shards, are those of its root.
     model, optim = get_state_dict(module, optimizer)
-    return {"model": model, "optimizer": optim}
+    for alias in _aliases(module):
+        del model[alias]
+    prefix = _plain(language_model(module)[0])
+    model, optim = _renamed(model, optim, lambda name: name.removeprefix(prefix))
+    rank = dist.get_rank() if random_of_rank is None else random_of_rank
+    return {"model": model, "optimizer": optim, "random": {f"rank-{rank:05d}": RandomState.now()}}
 
 
-def _on_rank_zero(action: Callable[[], None], folder: Folder) -> None:
+def first_cause(error: CheckpointException) -> BaseException:
+    """What the first of the ranks that failed raised."""
+    cause: BaseException = error.failures[min(error.failures)][0]
+    return cause
+
+
+def _aliases(module: torch.nn.Module) -> dict[str, str]:
+    """The further names of tied weights, each with the first."""
+    first: dict[int, str] = {}
+    aliases: dict[str, str] = {}
+    for long_name, parameter in module.named_parameters(remove_duplicate=False):
+        name = _plain(long_name)
+        if first.setdefault(id(parameter), name) != name:
+            aliases[name] = first[id(parameter)]
+    return aliases
+
+
+def _plain(name: str) -> str:
+    """A name as state dicts have it."""
+    for wrapper in _WRAPPERS:
+        name = name.replace(wrapper, "")
+    return name
+
+
+def _renamed(model: State, optim: State, rename: Callable[[str], str]) -> tuple[State, State]:
+    groups = [group | {"params": [rename(name) for name in group["params"]]} for group in optim["param_groups"]]
+    moments = {rename(name): state for name, state in optim["state"].items()}
+    return {rename(name): tensor for name, tensor in model.items()}, {"state": moments, "param_groups": groups}
+
+
+def _on_rank_zero(
+    action: Callable[[], object], folder: Folder, group: dist.ProcessGroup | None, what_fails: str = "written"
+) -> None:
     """Every rank learns whether rank 0 failed, so that none waits for it in the next collective."""
     failure: list[Any] = [None]
     if dist.get_rank() == 0:
@@ -61,23 +155,10 @@ def _on_rank_zero(action: Callable[[], None], folder: Folder) -> None:
             action()
         except OSError as error:
             failure = [str(error)]
-    dist.broadcast_object_list(failure, src=0)
+    dist.broadcast_object_list(failure, src=0, group=group)
     if failure[0] is not None:
-        raise _storage_error(folder, failure[0])
+        raise _storage_error(folder, what_fails, failure[0])
 
 
-def _told_by_system(folder: Folder, cause: object) -> object:
-    """Of a write that failed torch tells where in the file it stood; why, a write of our own is told by the system."""
-    if isinstance(cause, OSError):
-        return cause
-    try:
-        folder.probe()
-    except FileNotFoundError:  # another rank's probe, just deleted
-        return cause
-    except OSError as reason:
-        return reason
-    return cause
-
-
-def _storage_error(folder: Folder, cause: object) -> TrainingError:
-    return TrainingError(f"--storage_path: checkpoint {folder} cannot be written: {cause}")
+def _storage_error(folder: Folder, what_fails: str, cause: object) -> TrainingError:
+    return TrainingError(f"--storage_path: checkpoint {folder} cannot be {what_fails}: {cause}")

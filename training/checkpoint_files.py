@@ -2,11 +2,17 @@
 
 <checkpoints>/step-000020/   *.distcp and .metadata   every rank's shards of model and optimizer
                              progress.json            what the run knows besides tensors
+                             model/                   what a model directory has besides weights
                              COMPLETE.json            written last: step, world size, the files and their sizes
+
+Whatever ends a process between any two of its operations, the newest whole checkpoint stays whole until a newer one is:
+the marker comes last when a checkpoint is made, and goes first when one is deleted.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from training.errors import TrainingError
 from training.storage import Folder, open_folder
@@ -14,24 +20,41 @@ from training.storage import Folder, open_folder
 MARKER = "COMPLETE.json"
 PROGRESS = "progress.json"
 PREFIX = "step-"
+SEEN_WITHIN_S = 90.0
+"""How long a file that another node has written may stay unseen here: NFS caches a directory's names for a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What a run knows at a checkpoint: (step, loss) from the first step on, and its evaluation before training."""
+    """What a run knows at a checkpoint: (step, loss) from the first step on, and its evaluation before training.
+
+    The step is also the scheduler's whole state.
+    """
 
     step: int
     losses: list[tuple[int, float]]
     eval_before: dict[str, float] | None
+    data: dict[str, Any] | None = None
+    """Where the data stands, as JSON can say it and as the data module alone understands it; the same for all ranks."""
 
 
 def step_folder(checkpoints: Folder, step: int) -> Folder:
     return checkpoints / f"{PREFIX}{step:06d}"
 
 
-def write_marker(folder: Folder, step: int, world_size: int) -> None:
-    files = {name: size for name, size in folder.sizes().items() if name != MARKER}
+def write_marker(folder: Folder, step: int, world_size: int, expected: Mapping[str, int] | None = None) -> None:
+    """Raises OSError where a file of `expected`, which gives the least sizes, stays out of this node's sight."""
+    give_up = time.monotonic() + SEEN_WITHIN_S
+    while short := _unseen(files := folder.sizes(), expected or {}):
+        if time.monotonic() > give_up:
+            raise OSError(f"{', '.join(short)} of {folder} is not seen whole by the node of rank 0")
+        time.sleep(0.5)
+    files.pop(MARKER, None)
     folder.write_json(MARKER, {"step": step, "world_size": world_size, "files": files})
+
+
+def _unseen(sizes: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
+    return sorted(name for name, size in expected.items() if sizes.get(name, -1) < size)
 
 
 def why_incomplete(folder: Folder) -> str | None:
@@ -67,22 +90,51 @@ def newest_complete(checkpoints: Folder) -> tuple[Folder | None, list[str]]:
     return None, passed_over
 
 
-def require_complete(location: str) -> Folder:
-    """The checkpoint a user names. Raises TrainingError naming --resume_from and the location."""
+def require_complete(location: str, argument: str = "--resume_from") -> Folder:
+    """The checkpoint a user names. Raises TrainingError naming the argument and the location."""
     folder = open_folder(location)
     try:
         if not folder.exists():
-            raise TrainingError(f"--resume_from {location}: no such directory")
+            raise TrainingError(f"{argument} {location}: no such directory")
         reason = why_incomplete(folder)
     except OSError as error:
-        raise TrainingError(f"--resume_from {location}: cannot be read: {error}") from error
+        raise TrainingError(f"{argument} {location}: cannot be read: {error}") from error
     if reason is not None:
-        raise TrainingError(f"--resume_from {location}: not a complete checkpoint: {reason}")
+        raise TrainingError(f"{argument} {location}: not a complete checkpoint: {reason}")
     return folder
 
 
 def step_of(folder: Folder) -> int:
     return int(folder.read_json(MARKER)["step"])
+
+
+def ranks_of(folder: Folder) -> int:
+    """How many ranks wrote it."""
+    return int(folder.read_json(MARKER)["world_size"])
+
+
+def discard(folder: Folder) -> None:
+    """Delete a checkpoint, or what there is of one."""
+    folder.delete(MARKER)
+    folder.remove()
+
+
+def prune(checkpoints: Folder, keep: int, protected: Folder | None = None) -> list[str]:
+    """Keep the newest `keep` whole checkpoints, at least 1, and `protected`. Returns the names of what was deleted.
+
+    What lies between the kept ones and is not whole goes too: nothing is being written that is older than the newest.
+    """
+    kept, deleted = 0, []
+    for folder in _newest_first(checkpoints):
+        if protected is not None and folder.identity == protected.identity:
+            continue
+        whole = kept < keep and why_incomplete(folder) is None
+        if whole:
+            kept += 1
+        elif kept > 0:
+            discard(folder)
+            deleted.append(folder.name)
+    return deleted
 
 
 def _newest_first(checkpoints: Folder) -> Iterator[Folder]:
@@ -94,8 +146,8 @@ def _newest_first(checkpoints: Folder) -> Iterator[Folder]:
 def read_progress(folder: Folder) -> Progress:
     stored = folder.read_json(PROGRESS)
     losses = [(int(step), float(loss)) for step, loss in stored["losses"]]
-    return Progress(step=stored["step"], losses=losses, eval_before=stored["eval_before"])
+    return Progress(step=stored["step"], losses=losses, eval_before=stored["eval_before"], data=stored["data"])
 
 
 def write_progress(folder: Folder, progress: Progress) -> None:
-    folder.write_json(PROGRESS, {"step": progress.step, "losses": progress.losses, "eval_before": progress.eval_before})
+    folder.write_json(PROGRESS, vars(progress))

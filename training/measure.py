@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,8 +64,9 @@ def write_result(
     eval_before: dict[str, float],
     eval_after: dict[str, float],
     saved: Folder | None,
+    further: Mapping[str, Any] | None = None,
 ) -> None:
-    """The figures of the job record that only a rank knows."""
+    """The figures of the job record that only a rank knows; those of `further` add to them, or take their place."""
     step_seconds = step_statistics(stopwatch.steps)
     figures: dict[str, Any] = {
         "losses": losses,
@@ -81,4 +82,4 @@ def write_result(
         },
     }
     with storage_errors(folder):
-        folder.write_json(RESULT, figures)
+        folder.write_json(RESULT, figures | dict(further or {}))

@@ -29,6 +29,37 @@ def load_model(config: TrainConfig) -> LanguageModel:
     return _pretrained(config)
 
 
+@dataclass(frozen=True)
+class UnfilledModel:
+    """A model to be sharded first and given its weights then."""
+
+    model: LanguageModel
+    fill: Callable[[torch.device], None]
+    """After shard(): each rank reads its own shards. Does nothing where there is nothing left to read."""
+    whole_because: str | None
+    """Why every rank has read the whole model instead; None where it has not."""
+
+
+def open_model(config: TrainConfig) -> UnfilledModel:
+    """As load_model, but no rank ever holds the whole model where its files allow that."""
+    if config.model_id == TINY_QWEN2:
+        return UnfilledModel(load_model(config), lambda device: None, None)
+    from training.weights import load_shards, model_directory, model_on_meta, weight_files, why_not_by_shards
+
+    directory = model_directory(config.model_id)
+    try:
+        module: Any = model_on_meta(directory)
+        files = weight_files(directory)
+    except (OSError, ValueError) as error:
+        raise _cannot_be_loaded(config, error) from error
+    reason = why_not_by_shards(module, files)
+    if reason is not None:
+        return UnfilledModel(load_model(config), lambda device: None, reason)
+    _check_length(config, module)
+    model = LanguageModel(module, module.config.vocab_size, _encoder(config, module.config.vocab_size))
+    return UnfilledModel(model, lambda device: load_shards(module, files, device), None)
+
+
 def encode_bytes(text: str) -> torch.Tensor:
     return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).long()
 
@@ -59,27 +90,44 @@ def _tiny_qwen2(config: TrainConfig) -> torch.nn.Module:
 
 
 def _pretrained(config: TrainConfig) -> LanguageModel:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     try:
         module: Any = AutoModelForCausalLM.from_pretrained(config.model_id, dtype=torch.float32)
-        tokenizer = None if config.dataset == "random" else AutoTokenizer.from_pretrained(config.model_id)
     except (OSError, ValueError) as error:
-        raise TrainingError(f"--model_id {config.model_id}: cannot be loaded: {first_line(error)}") from error
+        raise _cannot_be_loaded(config, error) from error
     module.config.use_cache = False
+    _check_length(config, module)
+    return LanguageModel(module, module.config.vocab_size, _encoder(config, module.config.vocab_size))
+
+
+def _cannot_be_loaded(config: TrainConfig, error: BaseException) -> TrainingError:
+    return TrainingError(f"--model_id {config.model_id}: cannot be loaded: {first_line(error)}")
+
+
+def _check_length(config: TrainConfig, module: Any) -> None:
     longest = getattr(module.config, "max_position_embeddings", config.seq_len)
     if config.seq_len > longest:
         raise TrainingError(f"--seq_len {config.seq_len}: --model_id {config.model_id} takes at most {longest} tokens")
+
+
+def _encoder(config: TrainConfig, vocab_size: int) -> Callable[[str], torch.Tensor]:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = None if config.dataset == "random" else AutoTokenizer.from_pretrained(config.model_id)
+    except (OSError, ValueError) as error:
+        raise _cannot_be_loaded(config, error) from error
 
     def encode(text: str) -> torch.Tensor:
         assert tokenizer is not None
         tokens = torch.tensor(tokenizer(text, verbose=False)["input_ids"])
         # transformers makes up an empty tokenizer for a directory that has none.
-        if len(tokens) == 0 or int(tokens.max()) >= module.config.vocab_size:
+        if len(tokens) == 0 or int(tokens.max()) >= vocab_size:
             raise TrainingError(f"--model_id {config.model_id}: no tokenizer that fits the model; try --dataset random")
         return tokens
 
-    return LanguageModel(module, module.config.vocab_size, encode)
+    return encode
 
 
 def next_token_loss(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:

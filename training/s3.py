@@ -3,17 +3,17 @@
 An object appears whole or not at all, and whoever lists after that finds it; folders are but beginnings of keys.
 """
 
-import os
 import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from training.errors import first_line
+from training.s3_environment import credentials_source, endpoint, region
+from training.s3_streams import Upload, reading
 from training.storage import S3_SCHEME, Folder
 
 # A request fails that sees not a byte for REQUEST_S (and some seconds: curl averages), is tried again with growing
@@ -61,6 +61,10 @@ class S3Folder(Folder):
     def name(self) -> str:
         return self.ray_path.rpartition("/")[2]
 
+    @property
+    def identity(self) -> str:
+        return str(self)
+
     def __truediv__(self, name: str) -> "S3Folder":
         return S3Folder(self.bucket, f"{self.key}/{name}".lstrip("/"))
 
@@ -95,6 +99,12 @@ class S3Folder(Folder):
         below = f"{self.ray_path}/"
         return {info.path.removeprefix(below): info.size for info in self._list(recursive=True) if info.is_file}
 
+    def has(self, name: str) -> bool:
+        from pyarrow.fs import FileType
+
+        with self.explained() as system:
+            return bool(system.get_file_info(f"{self.ray_path}/{name}").type == FileType.File)
+
     def read(self, name: str) -> str:
         with self.explained() as system, system.open_input_stream(f"{self.ray_path}/{name}") as stream:
             return str(stream.read().decode())
@@ -102,6 +112,20 @@ class S3Folder(Folder):
     def write(self, name: str, text: str) -> None:
         with self.explained() as system, system.open_output_stream(f"{self.ray_path}/{name}") as stream:
             stream.write(text.encode())
+
+    @contextmanager
+    def open_read(self, name: str) -> Iterator[IO[bytes]]:
+        with self.explained() as system, reading(system.open_input_file(f"{self.ray_path}/{name}")) as stream:
+            yield stream
+
+    @contextmanager
+    def open_write(self, name: str) -> Iterator[IO[bytes]]:
+        with self.explained() as system, Upload(system.open_output_stream(f"{self.ray_path}/{name}")) as stream:
+            yield stream  # type: ignore[misc]
+
+    def rename(self, old: str, new: str) -> None:
+        with self.explained() as system:
+            system.move(f"{self.ray_path}/{old}", f"{self.ray_path}/{new}")
 
     def delete(self, name: str) -> None:
         with self.explained() as system, suppress(FileNotFoundError):
@@ -139,38 +163,6 @@ class S3Folder(Folder):
                 FileSelector(self.ray_path, recursive=recursive, allow_not_found=True)
             )
         return found
-
-
-def endpoint() -> str | None:
-    """Of the environment, as every AWS SDK reads it; pyarrow does so for URIs only."""
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
-
-
-def region(bucket: str) -> str:
-    """Of the environment, else the bucket's own, which only AWS itself can be asked for."""
-    told = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if told:
-        return told
-    if endpoint():
-        return "us-east-1"
-    from pyarrow.fs import resolve_s3_region
-
-    return str(resolve_s3_region(bucket))
-
-
-def credentials_source() -> str | None:
-    """Where pyarrow's AWS SDK will find credentials, in its own order; None where only a machine's role is left."""
-    if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return "AWS_ACCESS_KEY_ID"
-    file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
-    if os.environ.get("AWS_PROFILE") or file.expanduser().is_file():
-        return f"profile {os.environ.get('AWS_PROFILE', 'default')}"
-    names = (
-        "AWS_WEB_IDENTITY_TOKEN_FILE",
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    )
-    return next((name for name in names if os.environ.get(name)), None)
 
 
 def explanation(folder: S3Folder, error: BaseException) -> str:

@@ -7,122 +7,109 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from torch.distributed.checkpoint.filesystem import FileSystemBase, FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.metadata import Metadata
 
-from training.s3 import S3Folder
-from training.storage import Folder, LocalFolder
-
-READ_AHEAD = 16 * 1024 * 1024
-"""Bytes. One request fetches many small tensors side by side; at most this much is fetched in vain per file."""
-IN_FLIGHT = 256 * 1024 * 1024
-"""Bytes of a shard that may be on their way to S3, and in memory, at once."""
+from training.storage import Folder
 
 
-def writer(folder: Folder) -> FileSystemWriter:
-    if isinstance(folder, LocalFolder):
-        return FileSystemWriter(folder.path)
-    assert isinstance(folder, S3Folder)
-    return _S3Writer(folder)
+class ShardWriter(FileSystemWriter):  # type: ignore[misc]
+    def __init__(self, folder: Folder) -> None:
+        # No syncing: a folder's stream is durable when it has been closed. No copying ahead: the state is in host
+        # memory already, and torch would do it on GPU 0 whatever GPU is this rank's.
+        super().__init__(str(folder), sync_files=False, per_thread_copy_ahead=0)
+        self.fs = _Files(folder)
+        self.path = str(folder)
 
 
-def reader(folder: Folder) -> FileSystemReader:
-    if isinstance(folder, LocalFolder):
-        return FileSystemReader(folder.path)
-    assert isinstance(folder, S3Folder)
-    return _S3Reader(folder)
+class ShardReader(FileSystemReader):  # type: ignore[misc]
+    """Reads the plan of the checkpoint once, however many loads it serves."""
 
+    def __init__(self, folder: Folder) -> None:
+        super().__init__(str(folder))
+        self.fs = _Files(folder)
+        self.path = str(folder)
+        self._metadata: Metadata | None = None
 
-class _S3Writer(FileSystemWriter):  # type: ignore[misc]
-    def __init__(self, folder: S3Folder) -> None:
-        # An object that S3 has taken is durable; syncing would be the whole node's file systems.
-        super().__init__(folder.ray_path, sync_files=False)
-        self.fs = _Objects(folder)
-        self.path = folder.ray_path
-
-
-class _S3Reader(FileSystemReader):  # type: ignore[misc]
-    def __init__(self, folder: S3Folder) -> None:
-        super().__init__(folder.ray_path)
-        self.fs = _Objects(folder)
-        self.path = folder.ray_path
+    def read_metadata(self, *args: Any, **options: Any) -> Metadata:
+        if self._metadata is None:
+            self._metadata = super().read_metadata(*args, **options)
+        return self._metadata
 
     def _slice_file(self, file: Any, sinfo: Any) -> IO[bytes]:
-        # torch.load seeks to and fro in a tensor's bytes: a request each, were they not in memory.
+        # torch.load seeks to and fro in a tensor's bytes: on shared storage a request each, were they not in memory.
         file.seek(sinfo.offset)
         return io.BytesIO(file.read(sinfo.length))
 
 
-class _Objects(FileSystemBase):  # type: ignore[misc]
-    """Paths are those of pyarrow: bucket/key."""
+def written_files(metadata: Metadata) -> dict[str, int]:
+    """The files that a saved plan speaks of, and the bytes each has at least."""
+    files: dict[str, int] = {}
+    for piece in metadata.storage_data.values():
+        files[piece.relative_path] = max(files.get(piece.relative_path, 0), piece.offset + piece.length)
+    return files
 
-    def __init__(self, folder: S3Folder) -> None:
+
+class _Files(FileSystemBase):  # type: ignore[misc]
+    """Paths are names in the folder."""
+
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[Any]:
-        with self._folder.explained() as system:
-            if mode == "rb":
-                with io.BufferedReader(system.open_input_file(os.fspath(path)), READ_AHEAD) as stream:
-                    yield stream
-            else:
-                with _Upload(system.open_output_stream(os.fspath(path))) as upload:
-                    yield upload
+        name = os.fspath(path)
+        if mode == "rb":
+            with self._folder.open_read(name) as stream:
+                yield stream
+            return
+        with self._folder.open_write(name) as stream:
+            told = _Told(stream)
+            try:
+                yield told
+            except Exception as error:
+                if told.refusal is not None:
+                    raise told.refusal from error
+                raise
 
     def concat_path(self, path: str | os.PathLike[str], suffix: str) -> str:
-        return f"{os.fspath(path)}/{suffix}"
+        return suffix
 
     def init_path(self, path: str | os.PathLike[str]) -> str:
         return os.fspath(path)
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
-        with self._folder.explained() as system:
-            system.move(os.fspath(path), os.fspath(new_path))
+        self._folder.rename(os.fspath(path), os.fspath(new_path))
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
-        """Keys need no directories."""
+        self._folder.make()
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
         return False
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        from pyarrow.fs import FileType
-
-        with self._folder.explained() as system:
-            return bool(system.get_file_info(os.fspath(path)).type == FileType.File)
+        return self._folder.has(os.fspath(path))
 
     def rm_file(self, path: str | os.PathLike[str]) -> None:
-        with self._folder.explained() as system:
-            system.delete_file(os.fspath(path))
+        self._folder.delete(os.fspath(path))
 
 
-class _Upload(io.RawIOBase):
-    """pyarrow's output stream, which uploads what it was given in the background."""
+class _Told(io.RawIOBase):
+    """Keeps what storage said: of a write that failed torch tells where in the file it stood, and no more."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._unflushed = 0
+        self.refusal: OSError | None = None
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        # A copy: pyarrow keeps a reference only, and torch hands over memory that it uses again at once.
-        written = int(self._stream.write(bytes(data)))
-        self._unflushed += written
-        if self._unflushed > IN_FLIGHT:
-            self._stream.flush()
-            self._unflushed = 0
-        return written
-
-    def flush(self) -> None:
-        """torch flushes after every tensor, and pyarrow's flush waits until S3 has all of it: close() does that."""
+        try:
+            return self._stream.write(data)
+        except OSError as refusal:
+            self.refusal = self.refusal or refusal
+            raise
 
     def tell(self) -> int:
-        return int(self._stream.tell())
-
-    def close(self) -> None:
-        if not self.closed:
-            try:
-                self._stream.close()
-            finally:
-                super().close()
+        return self._stream.tell()

@@ -6,10 +6,10 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from training.errors import TrainingError
 
@@ -27,6 +27,11 @@ class Folder(ABC):
     @property
     @abstractmethod
     def name(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """The same text for every way to write the same place."""
 
     @abstractmethod
     def __truediv__(self, name: str) -> "Folder": ...
@@ -59,11 +64,27 @@ class Folder(ABC):
         """Bytes of every file below, by its path from here."""
 
     @abstractmethod
+    def has(self, name: str) -> bool:
+        """Whether a file of that name is in it."""
+
+    @abstractmethod
     def read(self, name: str) -> str: ...
 
     @abstractmethod
     def write(self, name: str, text: str) -> None:
         """Whole or not at all, also for a reader on another node and after a crash."""
+
+    @abstractmethod
+    def open_read(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """A stream that can seek."""
+
+    @abstractmethod
+    def open_write(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """A stream that cannot; what it was given is durable once the block has ended, and may show before."""
+
+    @abstractmethod
+    def rename(self, old: str, new: str) -> None:
+        """A file, in place of another of the new name."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -101,6 +122,10 @@ class LocalFolder(Folder):
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def identity(self) -> str:
+        return str(self.path.resolve())
+
     def __truediv__(self, name: str) -> "LocalFolder":
         return LocalFolder(self.path / name)
 
@@ -120,7 +145,8 @@ class LocalFolder(Folder):
         return self.path.is_dir()
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
 
     def names(self) -> list[str]:
         try:
@@ -135,6 +161,9 @@ class LocalFolder(Folder):
             if path.is_file()
         }
 
+    def has(self, name: str) -> bool:
+        return (self.path / name).is_file()
+
     def read(self, name: str) -> str:
         return (self.path / name).read_text()
 
@@ -145,6 +174,23 @@ class LocalFolder(Folder):
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path / name)
+        self._sync_names()
+
+    @contextmanager
+    def open_read(self, name: str) -> Iterator[IO[bytes]]:
+        with (self.path / name).open("rb") as stream:
+            yield stream
+
+    @contextmanager
+    def open_write(self, name: str) -> Iterator[IO[bytes]]:
+        with (self.path / name).open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def rename(self, old: str, new: str) -> None:
+        (self.path / old).replace(self.path / new)
+        self._sync_names()
 
     def delete(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
@@ -162,6 +208,15 @@ class LocalFolder(Folder):
 
     def ray_file_system(self) -> Any:
         return None
+
+    def _sync_names(self) -> None:
+        """So that a file's name outlasts a power cut as its bytes do."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # some file systems cannot sync a directory
+                os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def is_location(text: str) -> bool:

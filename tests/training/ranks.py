@@ -16,11 +16,12 @@ import torch.multiprocessing as multiprocessing
 from tests.support.cutting_proxy import CuttingProxy
 from tests.training.arguments import config
 from training import checkpoint, s3
-from training.checkpoint_files import Progress, write_progress
+from training.checkpoint_files import Progress
 from training.data import Dataset, open_dataset, train_batch
 from training.evaluation import evaluate
 from training.model import load_model
 from training.sharding import make_optimizer, shard
+from training.shards import ShardWriter
 from training.step import train_step
 from training.storage import Folder, LocalFolder, open_folder
 
@@ -130,7 +131,7 @@ def saved_in_both(rank: int, world_size: int, folder: Path, location: str) -> No
 
 
 def saved_through_an_outage(rank: int, world_size: int, folder: Path, location: str, port: int) -> None:
-    """S3 falls silent between rank 0's first object of the second checkpoint and the shards."""
+    """S3 falls silent between rank 0's first objects of the second checkpoint and the shards."""
     proxy = CuttingProxy(port) if rank == 0 else None
     shared = [proxy.port if proxy else 0]
     dist.broadcast_object_list(shared, src=0)
@@ -141,15 +142,15 @@ def saved_through_an_outage(rank: int, world_size: int, folder: Path, location: 
     checkpoints = open_folder(location)
     checkpoint.save(checkpoints / "step-000001", module, optimizer, Progress(step=1, losses=[], eval_before=None))
 
-    def begin_and_fall_silent(into: Folder, progress: Progress) -> None:
-        write_progress(into, progress)
-        assert proxy is not None
-        proxy.target = silent.getsockname()[1]
-        proxy.cut()
+    def fall_silent(into: Folder) -> ShardWriter:
+        if proxy is not None:
+            proxy.target = silent.getsockname()[1]
+            proxy.cut()
+        return ShardWriter(into)
 
     started = time.monotonic()
     try:
-        with patch.object(checkpoint, "write_progress", begin_and_fall_silent):
+        with patch.object(checkpoint, "ShardWriter", fall_silent):
             progress = Progress(step=2, losses=[], eval_before=None)
             checkpoint.save(checkpoints / "step-000002", module, optimizer, progress)
     except Exception as error:

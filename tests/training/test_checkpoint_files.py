@@ -1,13 +1,18 @@
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from tests.training.faulty_folder import Fault, FaultyFolder
+from training import checkpoint_files
 from training.checkpoint_files import (
     MARKER,
     Progress,
+    discard,
     newest_complete,
+    prune,
     read_progress,
     require_complete,
     step_folder,
@@ -98,3 +103,59 @@ def test_losses_come_back_to_the_last_bit(place: Folder) -> None:
     losses = [(1, 0.1 + 0.2), (2, 1 / 3)]
     write_progress(place, Progress(step=2, losses=losses, eval_before={"loss": 5.5, "perplexity": 244.7, "tokens": 9}))
     assert read_progress(place).losses == losses
+
+
+def test_where_the_data_stands_comes_back_as_it_was(place: Folder) -> None:
+    progress = Progress(step=2, losses=[], eval_before=None, data={"epoch": 1, "row": 2**40, "parts": ["a", "b"]})
+    write_progress(place, progress)
+    assert read_progress(place) == progress
+
+
+def test_the_newest_so_many_stay_and_what_is_older_goes_whole_or_not(place: Folder) -> None:
+    for step in (10, 20, 30, 40, 50):
+        checkpoint(place, step, marked=step not in (20, 50))
+    assert prune(place, keep=2) == ["step-000020", "step-000010"]
+    assert sorted(place.names()) == ["step-000030", "step-000040", "step-000050"], "50 may still be in the making"
+
+
+def test_nothing_is_deleted_before_there_is_a_whole_one(place: Folder) -> None:
+    checkpoint(place, 10, marked=False)
+    checkpoint(place, 20, marked=False)
+    assert prune(place, keep=1) == []
+
+
+def test_the_checkpoint_a_run_was_resumed_from_stays_by_whatever_path_it_was_named(tmp_path: Path) -> None:
+    place = LocalFolder(tmp_path / "real")
+    for step in (10, 20, 30):
+        checkpoint(place, step)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert prune(place, 1, protected=LocalFolder(tmp_path / "link" / "step-000010")) == ["step-000020"]
+    assert sorted(place.names()) == ["step-000010", "step-000030"]
+
+
+def test_a_crash_anywhere_in_a_deletion_leaves_no_checkpoint_that_looks_whole(place: Folder) -> None:
+    files = len(checkpoint(place, 10).sizes())
+    for at in range(2, files + 2):
+        doomed = checkpoint(place, 10)
+        with pytest.raises(OSError, match="fault"):
+            discard(FaultyFolder(doomed, Fault(at=at)))
+        assert why_incomplete(doomed) == f"it has no {MARKER}"
+
+
+def test_the_marker_waits_for_files_that_another_node_has_written(place: Folder) -> None:
+    folder = checkpoint(place, 10, marked=False)
+    late = threading.Timer(0.3, lambda: folder.write("__1_0.distcp", "12345"))
+    late.start()
+    write_marker(folder, 10, 2, expected={"__0_0.distcp": 50, "__1_0.distcp": 5})
+    assert folder.read_json(MARKER)["files"]["__1_0.distcp"] == 5
+
+
+@pytest.mark.parametrize("expected", [{"__1_0.distcp": 5}, {"__0_0.distcp": 51}], ids=["absent", "too short"])
+def test_without_a_shard_there_is_no_marker(
+    place: Folder, monkeypatch: pytest.MonkeyPatch, expected: dict[str, int]
+) -> None:
+    monkeypatch.setattr(checkpoint_files, "SEEN_WITHIN_S", 0.0)
+    folder = checkpoint(place, 10, marked=False)
+    with pytest.raises(OSError, match=rf"{next(iter(expected))} of .* is not seen whole by the node of rank 0"):
+        write_marker(folder, 10, 2, expected)
+    assert not folder.has(MARKER)

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -5,9 +6,10 @@ import torch
 
 from tests.training.arguments import config
 from tests.training.small_model import save_small_model
+from training.config import TrainConfig
 from training.data import open_dataset, train_batch
 from training.errors import TrainingError
-from training.model import BYTE_VOCABULARY, load_model, next_token_loss
+from training.model import BYTE_VOCABULARY, load_model, next_token_loss, open_model
 from training.model_source import check_model_exists
 
 
@@ -76,3 +78,35 @@ def test_a_model_that_cannot_exist_is_refused_in_one_line(model_id: str) -> None
         check_model_exists(model_id)
     assert f"--model_id {model_id}: " in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_model_opened_without_its_weights_is_filled_with_them(tmp_path: Path) -> None:
+    weights = save_small_model(tmp_path)
+    unfilled = open_model(config(model_id=tmp_path, seq_len=16))
+    assert unfilled.whole_because is None
+    assert all(parameter.is_meta for parameter in unfilled.model.module.parameters())
+    unfilled.fill(torch.device("cpu"))
+    filled = unfilled.model.module.state_dict()
+    assert all(torch.equal(filled[name], weights[name]) for name in weights)
+    assert (
+        unfilled.model.encode("training").tolist()
+        == load_model(config(model_id=tmp_path, seq_len=16)).encode("training").tolist()
+    )
+
+
+def test_a_model_without_safetensors_is_read_whole_and_the_reason_told(tmp_path: Path) -> None:
+    weights = save_small_model(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(weights, tmp_path / "pytorch_model.bin")
+    unfilled = open_model(config(model_id=tmp_path, seq_len=16))
+    assert unfilled.whole_because == "there are no safetensors files"
+    unfilled.fill(torch.device("cpu"))
+    assert torch.equal(unfilled.model.module.state_dict()["model.norm.weight"], weights["model.norm.weight"])
+
+
+@pytest.mark.parametrize("opened", [load_model, open_model])
+def test_a_damaged_config_is_refused_in_one_line(opened: Callable[[TrainConfig], object], tmp_path: Path) -> None:
+    save_small_model(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(TrainingError, match=f"--model_id {tmp_path}: cannot be loaded: "):
+        opened(config(model_id=tmp_path, seq_len=16))

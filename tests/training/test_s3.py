@@ -14,13 +14,12 @@ from tests.training.arguments import arguments, config
 from tests.training.job import run_driver
 from tests.training.s3_server import BUCKET, S3Server, set_environment
 from training import s3 as s3_storage
-from training import shards
 from training.checkpoint_files import newest_complete, step_folder
 from training.driver import EXIT_FAILED
 from training.errors import TrainingError
 from training.run_directory import RunDirectory
 from training.s3 import S3Folder, explanation
-from training.storage import open_folder
+from training.storage import LocalFolder, open_folder
 
 MIB = 1024 * 1024
 
@@ -50,9 +49,9 @@ def both(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_rank_s_shards_are_the_same_bytes_in_a_bucket_as_in_a_directory(both: Path, s3: S3Server) -> None:
-    names = {path.name for path in (both / "checkpoint").iterdir()}
-    assert names == {"__0_0.distcp", "__1_0.distcp", ".metadata", "progress.json", "COMPLETE.json"}
-    assert {key.removeprefix("both/") for key in s3.keys("both/")} - {""} == names
+    names = LocalFolder(both / "checkpoint").sizes().keys()
+    assert {"__0_0.distcp", "__1_0.distcp", ".metadata", "progress.json", "model/config.json", "COMPLETE.json"} <= names
+    assert {key.removeprefix("both/") for key in s3.keys("both/") if not key.endswith("/")} == names
     for name in ("__0_0.distcp", "__1_0.distcp", "progress.json"):
         stored = s3.client.get_object(Bucket=BUCKET, Key=f"both/{name}")["Body"].read()
         assert stored == (both / "checkpoint" / name).read_bytes(), name
@@ -83,7 +82,7 @@ def test_a_shard_of_many_parts_arrives_as_it_was_although_its_memory_is_used_aga
     folder = S3Folder(BUCKET, "parts")
     expected = b""
     memory = bytearray(7 * MIB)
-    with shards._Objects(folder).create_stream(f"{folder.ray_path}/shard", "wb") as stream:
+    with folder.open_write("shard") as stream:
         for number in range(5):
             memory[:] = bytes([number + 1]) * len(memory)
             expected += bytes(memory)

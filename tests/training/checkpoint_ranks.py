@@ -1,0 +1,173 @@
+"""What the tests of checkpoints run in several processes at once."""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from tests.training import ranks
+from tests.training.arguments import config
+from tests.training.fault_ranks import fill, one_weight, progress_at
+from tests.training.faulty_folder import Fault, FaultyFolder
+from training import checkpoint
+from training.causal_loss import CausalLoss, next_token_batch
+from training.checkpoint_files import Progress, newest_complete, step_folder
+from training.checkpointer import Checkpointer
+from training.model import load_model
+from training.optimizer import ShardedAdamW, decay_groups
+from training.sharding import Sharding, shard
+from training.step import TrainStep
+from training.storage import LocalFolder, open_folder
+
+
+def trained_while_written(rank: int, world_size: int, folder: Path) -> None:
+    """Storage does not answer before training has gone three steps further."""
+    place, gate = LocalFolder(folder / "checkpoints"), threading.Event()
+    module, optimizer, dataset = ranks.build(sharded=True)
+    losses = ranks.train(module, optimizer, dataset, range(1, ranks.SAVED_AT + 1))
+    grown = [(step, loss) for step, loss, _ in losses]
+    with Checkpointer(FaultyFolder(place, Fault(gate=gate)), module, optimizer) as saver:
+        assert saver.save(Progress(step=ranks.SAVED_AT, losses=grown, eval_before=None)) is None
+        for step, loss, norm in ranks.train(module, optimizer, dataset, range(ranks.SAVED_AT + 1, ranks.STEPS + 1)):
+            grown.append((step, loss))
+            losses.append((step, loss, norm))
+        whole_meanwhile = newest_complete(place)[0] is not None
+        dist.barrier()
+        gate.set()
+        saved = saver.finish()
+        again = saver.finish()
+    assert saved is not None and again is None
+    resumed = ranks.resume(saved.folder)
+    if rank == 0:
+        told = {
+            "straight": [(step, loss) for step, loss, _ in losses],
+            "resumed": resumed,
+            "whole_meanwhile": whole_meanwhile,
+            "figures": saver.figures(),
+            "written_s": saved.written_s,
+        }
+        (folder / "told.json").write_text(json.dumps(told))
+
+
+def one_at_a_time(rank: int, world_size: int, folder: Path) -> None:
+    """The second save waits for the first, and the end for the second; each says which became whole."""
+    place, gate = LocalFolder(folder / "checkpoints"), threading.Event()
+    trained = one_weight()
+    with Checkpointer(FaultyFolder(place, Fault(gate=gate)), *trained, keep=1, files={"config.json": b"{}"}) as saver:
+        first = saver.save(progress_at(1))
+        opener = threading.Timer(0.5, gate.set)
+        opener.start()
+        started = time.perf_counter()
+        second = saver.save(progress_at(2))
+        waited = time.perf_counter() - started
+    assert first is None and second is not None
+    if rank == 0:
+        told = {
+            "told": second.step,
+            "waited": waited,
+            "left": sorted(place.names()),
+            "exposed": saver.figures()["exposed_s"],
+            "count": saver.figures()["count"],
+        }
+        (folder / "told.json").write_text(json.dumps(told))
+
+
+def saved_with_randomness(rank: int, world_size: int, folder: Path, seed: int) -> None:
+    """Draw, save, draw: what comes after is what a resumed rank has to draw."""
+    seed_all(seed + rank)
+    drawn()
+    trained = one_weight()
+    fill(trained, 3)
+    checkpoint.save(LocalFolder(folder / "checkpoint"), *trained, progress_at(3))
+    (folder / f"drawn-{rank}.json").write_text(json.dumps(drawn()))
+
+
+def drawn_after_resume(rank: int, world_size: int, folder: Path, saved_in: Path) -> None:
+    seed_all(99)
+    checkpoint.load(LocalFolder(saved_in / "checkpoint"), *one_weight())
+    (folder / f"drawn-{rank}.json").write_text(json.dumps(drawn()))
+
+
+def seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def drawn() -> list[float]:
+    return [random.random(), float(np.random.rand()), float(torch.rand(1))]
+
+
+def whole_state(rank: int, world_size: int, folder: Path, come_from: str | None, placement: str, save: bool) -> None:
+    """Take up a checkpoint of other ranks, tell the whole of model and optimizer, and leave one of these ranks."""
+    module, optimizer, dataset = _built(PLACEMENTS[placement](world_size))
+    if come_from is None:
+        ranks.train(module, optimizer, dataset, range(1, 3))
+    else:
+        told = checkpoint.load(open_folder(come_from), module, optimizer)
+        assert told == progress_at(2)
+    if save:
+        checkpoint.save(step_folder(LocalFolder(folder), 2), module, optimizer, progress_at(2))
+    state = checkpoint.state_of(module, optimizer)
+    whole = {name: _whole(tensor) for name, tensor in state["model"].items()}
+    for name, moments in state["optimizer"]["state"].items():
+        whole |= {f"{name} {moment}": _whole(tensor) for moment, tensor in moments.items()}
+    if rank == 0:
+        torch.save(whole, folder / "whole.pt")
+
+
+def _built(mesh: DeviceMesh) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
+    module, _, dataset = ranks.build(sharded=False)
+    for layer in module.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    return module, torch.optim.AdamW(module.parameters(), lr=1e-2), dataset
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def resumed_with_the_run_s_own_step(rank: int, world_size: int, folder: Path, mode: str) -> None:
+    """Loss, optimizer and step as a run has them: go on, and take up on the way, each to the end."""
+    module, optimizer, step = _own_step(mode)
+    losses = [_own_loss(step, number) for number in range(1, 4)]
+    with Checkpointer(LocalFolder(folder / "checkpoints"), module, optimizer) as saver:
+        saver.save(progress_at(3))
+        losses += [_own_loss(step, number) for number in range(4, 7)]
+    again, again_optimizer, again_step = _own_step(mode)
+    checkpoint.load(step_folder(LocalFolder(folder / "checkpoints"), 3), again, again_optimizer)
+    resumed = [_own_loss(again_step, number) for number in range(4, 7)]
+    if rank == 0:
+        (folder / "told.json").write_text(json.dumps({"straight": losses, "resumed": resumed}))
+
+
+def _own_step(mode: str) -> tuple[torch.nn.Module, torch.optim.Optimizer, TrainStep]:
+    module = CausalLoss(load_model(config(seq_len=32)).module)
+    sharding = Sharding(mode=mode)
+    shard(module, ranks.CPU, sharding, node_of_rank=[0, 0, 1, 1])
+    optimizer = ShardedAdamW(decay_groups(module, 0.1, decay_embeddings=False), lr=1e-2)
+    return module, optimizer, TrainStep(module, optimizer, sharding)
+
+
+def _own_loss(step: TrainStep, number: int) -> tuple[float, float]:
+    generator = torch.Generator().manual_seed(100 * number + dist.get_rank())
+    rows = torch.randint(0, 259, (4, 33), generator=generator)
+    figures = step([next_token_batch(part) for part in rows.split(2)]).read()
+    return figures.loss, figures.gradient_norm
+
+
+PLACEMENTS: dict[str, Callable[[int], DeviceMesh]] = {
+    "in order": lambda world_size: init_device_mesh("cpu", (world_size,)),
+    "interleaved": lambda world_size: DeviceMesh("cpu", [[0, 2], [1, 3]], mesh_dim_names=("across", "in")),
+}

@@ -1,0 +1,74 @@
+"""A language model with its loss in one module, so that FSDP's hooks around the root hold what the loss reads."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from training.attention import use_mask_free_attention
+from training.document_attention import documents_for
+from training.loss import IGNORED, linear_cross_entropy
+from training.scoring import score_in_chunks
+
+_PLAIN_HEADS = frozenset({"gemma", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"})
+"""Model types whose logits are the hidden states times the head and nothing else; each is tested."""
+
+
+class CausalLoss(nn.Module):  # type: ignore[misc]
+    """The summed loss of a transformers causal language model over a batch, and the number of tokens in it.
+
+    Sum and count and not a mean: only so do batches of unequal size add up to what one large batch gives.
+    """
+
+    def __init__(self, model: nn.Module, *, chunk_tokens: int = 0, compiled: bool = False) -> None:
+        """`chunk_tokens` 0 lets the loss choose; `compiled` lets inductor fuse its passes over the logits."""
+        super().__init__()
+        self.model = model
+        self.chunk_tokens = chunk_tokens
+        self.compiled = compiled
+        use_mask_free_attention(model)
+        self.chunked = _head_is_plain(model)
+        """False where the model's head may be more than a product: then the model makes its logits, all at once."""
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        labels: torch.Tensor,
+        position_ids: torch.Tensor | None = None,
+        documents: torch.Tensor | None = None,
+        document_bounds: torch.Tensor | None = None,
+        *,
+        likeliest: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """All (rows, length). labels[i, j] is the token to predict at j, or IGNORED: nothing is shifted here.
+
+        With `documents` and their bounds, as data.Batch has them, no document looks into another. `likeliest` gives the
+        likeliest token at each place instead of the count; it is for evaluation and without gradient.
+        """
+        model: Any = self.model
+        told = documents_for(model, documents, document_bounds, input_ids.shape[1])
+        known = {"input_ids": input_ids, "position_ids": position_ids, "use_cache": False, **told}
+        flat = labels.flatten()
+        if not self.chunked:
+            logits = model(**known).logits.flatten(0, 1).float()
+            loss = functional.cross_entropy(logits, flat, ignore_index=IGNORED, reduction="sum")
+            return loss, logits.argmax(-1).view_as(labels) if likeliest else (flat != IGNORED).sum()
+        hidden = model.base_model(**known).last_hidden_state.flatten(0, 1)
+        head = model.get_output_embeddings().weight
+        if likeliest:
+            loss, tokens = score_in_chunks(hidden, head, flat)
+            return loss, tokens.view_as(labels)
+        compiled = self.compiled and hidden.is_cuda
+        loss = linear_cross_entropy(hidden, head, flat, chunk_tokens=self.chunk_tokens, compiled=compiled)
+        return loss, (flat != IGNORED).sum()
+
+
+def next_token_batch(rows: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What CausalLoss takes, of (rows, length + 1) consecutive tokens."""
+    return {"input_ids": rows[:, :-1], "labels": rows[:, 1:]}
+
+
+def _head_is_plain(model: Any) -> bool:
+    head = model.get_output_embeddings()
+    return model.config.model_type in _PLAIN_HEADS and type(head) is nn.Linear and head.bias is None

@@ -1,0 +1,112 @@
+"""What a run tells of its steps: to TensorBoard while it goes on, and in sum to its record. Rank 0's own view."""
+
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from training.step_clock import PHASES, StepClock, StepTimes
+from training.tensorboard import EventFile
+
+WARM_UP_STEPS = 3
+GIB = 1024**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """What turns seconds into speed."""
+
+    tokens_per_step: int
+    """Of all ranks."""
+    ranks: int
+    flops_per_token: float | None = None
+    """Forward and backward, by the model's shape; without it, or without the peak, there is no MFU."""
+    peak_flops: float | None = None
+    """A second, of one rank's device."""
+
+    def tokens_per_second(self, step_s: float) -> float:
+        return self.tokens_per_step / step_s
+
+    def utilization(self, step_s: float) -> float | None:
+        """MFU, a share of 1."""
+        if self.flops_per_token is None or self.peak_flops is None:
+            return None
+        return self.tokens_per_second(step_s) / self.ranks * self.flops_per_token / self.peak_flops
+
+
+@dataclass
+class RunMetrics:
+    """`clock` times the steps of one attempt; `events` is None on all ranks but the one that tells."""
+
+    clock: StepClock
+    scale: Scale
+    peak_memory_bytes: Callable[[], int]
+    events: EventFile | None = None
+    slowed: Collection[int] = ()
+    """Steps under the profiler, whose times say nothing of the others."""
+    steps: list[StepTimes] = field(default_factory=list)
+
+    def end_step(self, step: int, scalars: Mapping[str, float] | None = None) -> None:
+        """`scalars` by their tags, such as train/loss; they may also come later through `tell`."""
+        if scalars:
+            self.tell(step, scalars)
+        self._take(self.clock.end_step(step))
+
+    def tell(self, step: int, scalars: Mapping[str, float]) -> None:
+        if self.events is not None:
+            self.events.add(step, scalars)
+
+    def publish(self) -> None:
+        """For storage that shows a file only when it is whole: call it at checkpoints."""
+        if self.events is not None:
+            self.events.publish()
+
+    def summary(self) -> dict[str, Any]:
+        """For the run's record; nothing of it where no step ran. Waits for the GPU."""
+        self._take(self.clock.finish())
+        self.publish()
+        steady = [times for times in self.steps[WARM_UP_STEPS:] or self.steps if times.step not in self.slowed]
+        total = spread([times.total for times in steady])
+        if total is None:
+            return {"step_seconds": None, "tokens_per_second": None, "mfu": None, "split_seconds": {}}
+        phases = dict.fromkeys([*PHASES, *(phase for times in steady for phase in times.phases)])
+        return {
+            "step_seconds": total | {"first": self.steps[0].total},
+            "tokens_per_second": self.scale.tokens_per_second(total["median"]),
+            "mfu": self.scale.utilization(total["median"]),
+            "split_seconds": {
+                phase: spread([times.phases[phase] for times in steady if phase in times.phases]) for phase in phases
+            }
+            | {"gpu_waited": spread([times.gpu_waited for times in steady if times.gpu_waited is not None])},
+        }
+
+    def _take(self, known: Sequence[StepTimes]) -> None:
+        self.steps.extend(known)
+        if self.events is not None:
+            for times in known:
+                self.events.add(times.step, self._scalars(times))
+
+    def _scalars(self, times: StepTimes) -> dict[str, float]:
+        scalars = {
+            "speed/tokens_per_second": self.scale.tokens_per_second(times.total),
+            "memory/peak_gib": self.peak_memory_bytes() / GIB,
+            "time/step": times.total,
+        }
+        scalars |= {f"time/{phase}": seconds for phase, seconds in times.phases.items()}
+        mfu = self.scale.utilization(times.total)
+        if mfu is not None:
+            scalars["speed/mfu"] = mfu
+        if times.gpu_waited is not None:
+            scalars["time/gpu_waited"] = times.gpu_waited
+        return scalars
+
+
+def spread(values: Sequence[float]) -> dict[str, float] | None:
+    """Median and 90th percentile; None of nothing."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    return {
+        "median": statistics.median(ordered),
+        "p90": ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))],
+    }

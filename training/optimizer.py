@@ -1,0 +1,143 @@
+"""AdamW over the shards a rank owns, what it decays, and how fast it learns at each step."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from training.errors import TrainingError
+
+BETAS = (0.9, 0.95)
+EPSILON = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Learning rate: a linear rise over the first steps, then half a cosine down to `floor` x `peak`."""
+
+    peak: float
+    steps: int
+    warm_up_steps: int = 0
+    floor: float = 1.0
+    """The share of `peak` that is left at the last step; 1 keeps the rate where it is."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.floor <= 1:
+            raise TrainingError(f"--lr_floor {self.floor}: must be a share of --lr between 0 and 1")
+        if not 0 <= self.warm_up_steps < self.steps:
+            raise TrainingError(
+                f"--warm_up_steps {self.warm_up_steps}: must be fewer than --steps {self.steps}, and not negative"
+            )
+
+    def at(self, step: int) -> float:
+        """Of step 1 to `steps`. It follows from the step alone, so a resumed run has nothing to restore."""
+        if step <= self.warm_up_steps:
+            return self.peak * step / self.warm_up_steps
+        decaying = self.steps - self.warm_up_steps
+        done = min(1.0, (step - self.warm_up_steps) / decaying)
+        return self.peak * (self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+def decay_groups(module: torch.nn.Module, weight_decay: float, *, decay_embeddings: bool) -> list[dict[str, Any]]:
+    """Matrices decay; biases, norms and, unless asked for, embeddings do not. A head tied to them is an embedding."""
+    embeddings = {
+        id(parameter)
+        for child in module.modules()
+        if isinstance(child, torch.nn.Embedding)
+        for parameter in child.parameters(recurse=False)
+    }
+    decayed: list[torch.Tensor] = []
+    others: list[torch.Tensor] = []
+    for parameter in module.parameters():
+        if not parameter.requires_grad:
+            continue
+        decays = parameter.ndim >= 2 and (decay_embeddings or id(parameter) not in embeddings)
+        (decayed if decays else others).append(parameter)
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
+
+
+class ShardedAdamW(torch.optim.AdamW):  # type: ignore[misc]
+    """torch's fused AdamW, called on the local shards themselves.
+
+    Each operation on DTensors is dispatched in Python, which for some hundred parameters takes longer than the update.
+    State keeps torch's names and is DTensors, so that distributed checkpoints hold it as they would torch's own.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], lr: float) -> None:
+        super().__init__(groups, lr=lr, betas=BETAS, eps=EPSILON, fused=True)
+        self._rates: dict[int, tuple[float, torch.Tensor]] = {}
+
+    def set_learning_rate(self, lr: float) -> None:
+        """For the steps that follow. The device reads it from memory, so that a recorded CUDA graph sees it too."""
+        for index, group in enumerate(self.param_groups):
+            group["lr"] = lr
+            if index in self._rates:
+                self._rate(index, lr, self._rates[index][1].device)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def step(
+        self,
+        closure: Callable[[], Any] | None = None,
+        *,
+        gradient_scale: torch.Tensor | None = None,
+        skip: torch.Tensor | None = None,
+    ) -> None:
+        """Gradients count divided by `gradient_scale`; where `skip` is 1 nothing changes. Both are float32 scalars.
+
+        Neither is looked at by the CPU.
+        """
+        assert closure is None
+        for index, group in enumerate(self.param_groups):
+            owned = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not owned:
+                continue
+            states = [self._state_of(parameter) for parameter in owned]
+            steps = [state["step"] for state in states]
+            torch._foreach_add_(steps, 1)
+            beta1, beta2 = group["betas"]
+            torch._fused_adamw_(
+                [local(parameter) for parameter in owned],
+                [local(parameter.grad) for parameter in owned],
+                [local(state["exp_avg"]) for state in states],
+                [local(state["exp_avg_sq"]) for state in states],
+                [],
+                steps,
+                amsgrad=False,
+                lr=self._rate(index, group["lr"], steps[0].device),
+                beta1=beta1,
+                beta2=beta2,
+                weight_decay=group["weight_decay"],
+                eps=group["eps"],
+                maximize=False,
+                grad_scale=gradient_scale,
+                found_inf=skip,
+            )
+            if skip is not None:
+                torch._foreach_sub_(steps, [skip] * len(steps))
+
+    def _state_of(self, parameter: torch.Tensor) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[parameter]
+        if not state:
+            device = local(parameter).device
+            state["step"] = torch.zeros((), dtype=torch.float32, device=device)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        return state
+
+    def _rate(self, index: int, lr: float, device: torch.device) -> torch.Tensor:
+        value, rate = self._rates.get(index, (lr, None))
+        if rate is None or rate.device != device:
+            rate = torch.full((), lr, dtype=torch.float32, device=device)
+        elif value != lr:
+            rate.fill_(lr)
+        self._rates[index] = lr, rate
+        return rate
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part, the tensor itself where it is not split."""
+    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor

@@ -1,0 +1,36 @@
+"""Where the environment says S3 is, and with whose credentials: as every AWS SDK reads it."""
+
+import os
+from pathlib import Path
+
+
+def endpoint() -> str | None:
+    """Of the environment, as every AWS SDK reads it; pyarrow does so for URIs only."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def region(bucket: str) -> str:
+    """Of the environment, else the bucket's own, which only AWS itself can be asked for."""
+    told = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if told:
+        return told
+    if endpoint():
+        return "us-east-1"
+    from pyarrow.fs import resolve_s3_region
+
+    return str(resolve_s3_region(bucket))
+
+
+def credentials_source() -> str | None:
+    """Where pyarrow's AWS SDK will find credentials, in its own order; None where only a machine's role is left."""
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return "AWS_ACCESS_KEY_ID"
+    file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
+    if os.environ.get("AWS_PROFILE") or file.expanduser().is_file():
+        return f"profile {os.environ.get('AWS_PROFILE', 'default')}"
+    names = (
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    )
+    return next((name for name in names if os.environ.get(name)), None)
