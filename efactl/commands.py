@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from efactl import leftovers
+from efactl.compare import gate_code
 from efactl.exit_codes import ExitCode
 from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, JOB_TYPE, KUBERNETES_PROVIDER_TYPE, Stack, plain
 from workload import job
@@ -37,6 +38,8 @@ def up(stack: Stack, *, as_json: bool) -> ExitCode:
         return ExitCode.OK
     _note_billing(stack)
     reason = _reason(run, began)
+    if reason == ExitCode.FAILED:
+        reason = gate_code(stack, began) or reason
     return ExitCode.INTERRUPTED if reason == ExitCode.FAILED and _goes_on(stack) else reason
 
 

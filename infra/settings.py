@@ -125,9 +125,10 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
     eks = read_eks(read) if platform == "eks" else None
     storage_path = read.text("storagePath", required=True)
     train = _train(read)
+    expect = read.one_of("expect", EXPECTATIONS)
     settings = Settings(
         platform=platform,
-        expect=read.one_of("expect", EXPECTATIONS),
+        expect=expect,
         storage_path=kubernetes.storage.seen_by_pods if kubernetes else storage_path,
         local=_local(read),
         kubernetes=kubernetes,
@@ -135,7 +136,7 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
         train=train,
         job=_job(read, nccl_network(_instance(kubernetes, eks), backend=train.backend)),
         preflight=read_preflight(read),
-        compare=read_compare(read, reserved=RESERVED_ENV, by=THE_JOB),
+        compare=read_compare(read, expect=expect, reserved=RESERVED_ENV),
         gate_max_eval_loss=read.positive_number("gateMaxEvalLoss"),
         declared=read.declared(without=SECRETS),
     )

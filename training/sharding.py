@@ -10,16 +10,19 @@ def shard(module: torch.nn.Module, device: torch.device) -> None:
     """Shard in place over one mesh of all ranks: each transformer block is a unit, the rest is the root's.
 
     fully_shard moves what it shards to the device, block by block, so no GPU ever holds the whole model.
-
-    On CUDA the master weights stay float32, compute is bfloat16 and gradients are reduced in float32.
     """
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    policy = MixedPrecisionPolicy()
-    if device.type == "cuda":
-        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    policy = precision(device)
     for block in transformer_blocks(module):
         fully_shard(block, mesh=mesh, mp_policy=policy)
     fully_shard(module, mesh=mesh, mp_policy=policy)
+
+
+def precision(device: torch.device) -> MixedPrecisionPolicy:
+    """On CUDA the master weights stay float32, compute is bfloat16 and gradients are reduced in float32."""
+    if device.type == "cuda":
+        return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return MixedPrecisionPolicy()
 
 
 def transformer_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:

@@ -5,7 +5,7 @@ import json
 import os
 from pathlib import Path
 
-from training import packages
+from training import nccl_lines, packages
 from training.errors import TrainingError
 
 PIP_VARIABLE = "RAY_TRAIN_EFA_PIP"
@@ -21,14 +21,16 @@ def prepare_worker() -> None:
     gc.set_threshold(100_000, 20, 100)
     load_secrets(working_directory())
     requirements = json.loads(os.environ.get(PIP_VARIABLE, "[]"))
-    if requirements:
-        try:
+    try:
+        nccl_lines.prepare(session_directory() / "nccl")
+        if requirements:
             packages.activate(requirements, node_directory())
-        except Exception as error:
-            # A hook that raises makes Ray start the worker again and again, with the reason in a log of the node.
-            os.environ[_FAILURE] = (
-                str(error) if isinstance(error, TrainingError) else f"--pip: {type(error).__name__}: {error}"
-            )
+    except Exception as error:
+        # A hook that raises makes Ray start the worker again and again, with the reason in a log of the node.
+        what_failed = "--pip" if requirements else nccl_lines.VARIABLE
+        os.environ[_FAILURE] = (
+            str(error) if isinstance(error, TrainingError) else f"{what_failed}: {type(error).__name__}: {error}"
+        )
 
 
 def raise_if_unprepared() -> None:
@@ -55,7 +57,12 @@ def load_secrets(directory: Path) -> list[str]:
 
 def node_directory() -> Path:
     """A directory that all Ray processes of this node share and that goes with the Ray session."""
+    return session_directory() / "job_packages"
+
+
+def session_directory() -> Path:
+    """Ray's own, on this node."""
     import ray
 
     context = ray.get_runtime_context()
-    return Path(context.get_temp_dir(), context.get_session_name(), "job_packages")
+    return Path(context.get_temp_dir(), context.get_session_name())

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workload.errors import ReportedError
-from workload.job_record import transport_of
 from workload.run_folder import RECORD, settle
 from workload.transport import judge
-from workload.verdict import Verdict
+from workload.transport_evidence import collect
+from workload.verdict import Verdict, Wanted
 
 if TYPE_CHECKING:
     from workload.job_following import JobOutcome, JobRequest
@@ -24,13 +24,13 @@ SCHEMA = "ray-train-efa/run-record/1"
 
 
 def write_run_record(
-    request: "JobRequest", outcome: "JobOutcome", *, expect: str, settings: Mapping[str, Any]
+    request: "JobRequest", outcome: "JobOutcome", *, wanted: Wanted, settings: Mapping[str, Any]
 ) -> tuple[Path, dict[str, Any]]:
     """Writes `runs/<submission id>/record.json` and returns its path and content.
 
-    Raises ReportedError when the job's report does not make a valid record.
+    Raises ReportedError when the job's report does not make a valid record, or its log cannot be read.
     """
-    record = build(request, outcome, expect=expect, settings=settings, code=_commit(request.training.parent))
+    record = build(request, outcome, wanted=wanted, settings=settings, code=_commit(request.training.parent))
     problems = schema_problems(record)
     if problems:
         headline = f"the report of job {outcome.submission_id} makes no valid run record:"
@@ -76,13 +76,13 @@ def build(
     request: "JobRequest",
     outcome: "JobOutcome",
     *,
-    expect: str,
+    wanted: Wanted,
     settings: Mapping[str, Any],
     code: tuple[str | None, bool | None],
 ) -> dict[str, Any]:
     """The record of a job that SUCCEEDED, from what was asked for and what the job reported."""
     spec, reported = request.spec, outcome.record
-    transport = transport_of(reported)
+    transport = collect(reported, outcome.log)
     evaluation = reported["eval"]
     ranks = reported["attempts"][-1]["ranks"] if reported["attempts"] else []
     checkpoint = reported.get("checkpoint")
@@ -112,7 +112,7 @@ def build(
         "settings": dict(sorted(settings.items())),
         "versions": ranks[0].get("versions", {}) if ranks else {},
         "transport": transport,
-        "verdict": _verdict(judge(transport, expect)),
+        "verdict": _verdict(judge(transport, wanted)),
         "quality": {"passed": None, "reasons": ["not judged yet"]},
         "throughput": {
             "tokensPerSecond": reported.get("tokens_per_second"),
