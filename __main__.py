@@ -98,6 +98,7 @@ def measured_before(settings: Settings, shared: Mapping[str, Any]) -> list[pulum
         min_busbw_gbs=settings.preflight.min_bus_bandwidth,
         backend=settings.train.backend,
         num_workers=settings.train.num_workers,
+        run_id=settings.job.run_id,
     )
     pulumi.export("preflight", {"busBandwidthGBs": preflight.busbw_gbs, "record": preflight.record})
     return [preflight]
