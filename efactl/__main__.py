@@ -99,6 +99,8 @@ def _do(asked: argparse.Namespace) -> ExitCode:
         from efactl.transport import transport
         from workload.verdict import Wanted
 
+        if asked.gdr and asked.expect != "efa":
+            raise BadInputError(f"--gdr goes with --expect efa: {asked.expect} has no GPUDirect RDMA")
         wanted = Wanted(expect=asked.expect, hosts=asked.hosts, ranks=asked.ranks, nics=asked.nics, gdr=asked.gdr)
         return transport(asked.files, wanted, as_json=asked.json)
     from efactl.stack import Stack

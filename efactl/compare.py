@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import datetime
 import json
 import math
 import signal
@@ -24,7 +23,6 @@ from workload.job_spec import training_digest
 from workload.ray_train_job import job_request
 from workload.verdict import wanted_of
 
-COMPARISON_TYPE = "pulumi-python:dynamic/workload:TransportComparison"
 # As Pulumi.yaml has it, for stacks of older ones.
 STEPS = 13
 _BY_STATUS = {
@@ -110,19 +108,6 @@ def _exit_code(done: Compared, plan: Plan) -> ExitCode:
     if result["status"] != "complete":
         return _BY_STATUS[result["status"]]
     return ExitCode.SLOW if failures(result, plan.min_ratio) else ExitCode.OK
-
-
-def gate_code(stack: Stack, began: datetime.datetime) -> ExitCode | None:
-    """What the gate after a stack's comparison failed an `up` by that began then; None where it did not."""
-    resource = stack.resource(COMPARISON_TYPE) or {}
-    report = FOLDER / str((resource.get("outputs") or {}).get("report") or "")
-    if not report.is_file():
-        return None
-    whole = json.loads(report.read_text(encoding="utf-8"))
-    judgement = whole.get("judgement")
-    if not judgement or not judgement["reasons"] or datetime.datetime.fromisoformat(judgement["judgedAt"]) < began:
-        return None
-    return _BY_STATUS.get(whole["status"], ExitCode.SLOW)
 
 
 @contextlib.contextmanager

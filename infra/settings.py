@@ -21,7 +21,7 @@ from infra.instances import InstanceType
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from infra.measurement_settings import CompareSettings, PreflightSettings, read_compare, read_preflight
 from infra.nccl_network import nccl_network
-from workload.errors import ReportedError
+from workload.errors import BadInputError, ReportedError
 from workload.verdict import EXPECTATIONS
 
 PROJECT = "ray-train-efa"
@@ -180,7 +180,10 @@ def _train(read: ConfigReader) -> TrainSettings:
 def _instance(kubernetes: KubernetesSettings | None, eks: EksSettings | None) -> InstanceType | None:
     if eks is not None:
         return eks.gpu.instance
-    return kubernetes.instance if kubernetes is not None else None
+    try:
+        return kubernetes.instance if kubernetes is not None else None
+    except BadInputError:  # a type that is not known, which is a problem already
+        return None
 
 
 def _job(read: ConfigReader, network: Mapping[str, str]) -> JobSettings:

@@ -54,6 +54,6 @@ def _counters(device: Path) -> dict[str, int] | str:
         for file in sorted(device.glob("ports/*/hw_counters/*_bytes")):
             counters[file.name] = counters.get(file.name, 0) + int(file.read_text())
     except (OSError, ValueError) as error:
-        return f"{file.name} cannot be read: {error}"
+        return f"its counters cannot be read: {error}"
     missing = {SENT, RECEIVED} - counters.keys()
     return f"it has no {', '.join(sorted(missing))}" if missing else counters

@@ -20,7 +20,7 @@ from torch.distributed.fsdp import FSDPModule
 from training import efa_devices, packages, sharding, traffic
 from training.nccl_lines import NcclLines
 from training.storage import Folder, storage_errors
-from training.worker_setup import node_directory
+from training.worker_setup import node_directory, secret_names, working_directory
 
 ENVIRONMENT_PREFIXES = ("NCCL_", "FI_", "GLOO_")
 NVIDIA_DRIVER, EFA_DRIVER = Path("/proc/driver/nvidia/version"), Path("/sys/module/efa/version")
@@ -62,12 +62,13 @@ def testify(
 
 def so_far(device: torch.device, lines: NcclLines) -> dict[str, Any]:
     """The part of a testimony that grows while a rank runs."""
+    secret = secret_names(working_directory())
     return {
         "versions": _versions(device) | lines.versions,
         "environment": {
             name: value
             for name, value in sorted(_environment().items())
-            if name.startswith(ENVIRONMENT_PREFIXES) or name == "RAY_DEDUP_LOGS"
+            if (name.startswith(ENVIRONMENT_PREFIXES) or name == "RAY_DEDUP_LOGS") and name not in secret
         },
         "peak_memory_bytes": peak_memory_bytes(device),
         "transport_lines": lines.testimony(),
@@ -87,27 +88,34 @@ def read_devices(local_rank: int) -> efa_devices.Readings:
     return readings
 
 
-def must_move(module: torch.nn.Module, device: torch.device, nodes: Sequence[int], steps: int) -> dict[str, Any]:
+def must_move(
+    module: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, nodes: Sequence[int], steps: int
+) -> dict[str, Any]:
     """`must_move` with the least bytes of so many steps for this rank's node; {} where all ranks are on one."""
     if len(set(nodes)) == 1:
         return {}
-    return {"must_move": traffic.least(_units(module, device), nodes, nodes[dist.get_rank()], steps)}
+    return {"must_move": traffic.least(_units(module, optimizer, device), nodes, nodes[dist.get_rank()], steps)}
 
 
-def _units(module: torch.nn.Module, device: torch.device) -> list[traffic.Unit]:
-    """As fully_shard has grouped them: each parameter belongs to the innermost module that is sharded."""
+def _units(module: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> list[traffic.Unit]:
+    """As fully_shard has grouped them: each parameter belongs to the innermost module that is sharded.
+
+    Only those of which the optimizer has updated a parameter: another may never have run.
+    """
     policy = sharding.precision(device)
     units: list[traffic.Unit] = []
     seen: set[torch.nn.Parameter] = set()
     for part in reversed([part for part in module.modules() if isinstance(part, FSDPModule)]):
         own = [parameter for parameter in part.parameters() if parameter not in seen]
         seen.update(own)
-        if own:
+        if any(optimizer.state.get(one) for one in own):
             gathered = policy.param_dtype or own[0].dtype
             units.append(
                 traffic.Unit(
                     parameters=tuple(
-                        traffic.Parameter(rows=one.shape[0], row=one.shape[1:].numel(), trained=one.requires_grad)
+                        traffic.Parameter(
+                            rows=one.shape[0], row=one.shape[1:].numel(), trained=bool(optimizer.state.get(one))
+                        )
                         for one in own
                     ),
                     gathered_bytes=gathered.itemsize,

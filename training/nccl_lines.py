@@ -20,6 +20,7 @@ from typing import Any
 from training.errors import TrainingError
 
 VARIABLE = "NCCL_DEBUG_FILE"
+_FAILURE = "RAY_TRAIN_EFA_NCCL_FAILURE"
 POLL_S = 0.5
 _PLACEHOLDER = re.compile(r"%(.)")
 _VERSIONS = {
@@ -29,9 +30,16 @@ _VERSIONS = {
 
 
 def prepare(directory: Path) -> None:
-    """Before NCCL starts in this process: lead its lines to a file in `directory`, unless the user named another."""
+    """Before NCCL starts in this process: lead its lines to a file in `directory`, unless the user named another.
+
+    Where the directory cannot be made, NCCL writes to none; `handed_back` raises the reason if there is NCCL at all.
+    """
     if not os.environ.get(VARIABLE):
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            os.environ[_FAILURE] = str(error)
+            return
         os.environ[VARIABLE] = f"{str(directory).replace('%', '%%')}/nccl.%h.%p.log"
     if _is_own(os.environ[VARIABLE]):
         # From a process that had the same pid, before the container was started anew.
@@ -127,6 +135,8 @@ def handed_back(rank: int, backend: str) -> Iterator[NcclLines]:
     """
     lines = NcclLines(rank)
     if backend == "nccl":
+        if failure := os.environ.get(_FAILURE):
+            raise TrainingError(f"no directory for NCCL's lines on this node: {failure}")
         pattern = os.environ.get(VARIABLE, "")
         if not _is_own(pattern):
             raise TrainingError(

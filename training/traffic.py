@@ -9,10 +9,10 @@ node's ranks, each of g bytes while gathered and r bytes while gradients are red
                      r (P - n) go out:        this node's sums for what others hold
 
 at least, each byte once; rings, trees and padding only add to it. A step reduces the gradients of each unit's trained
-parameters once (all of them are taken to be used). It gathers a unit before its forward pass and, where the unit lets
-go of its parameters after that, again before its backward pass. The root unit keeps them (fully_shard's default); the
-first of the counted steps may find it gathered already, by an evaluation, and is not counted for it. Loss, gradient
-norm, evaluations and checkpoints come on top.
+parameters once. It gathers a unit before its forward pass and, where the unit lets go of its parameters after that,
+again before its backward pass. The root unit keeps them (fully_shard's default); the first of the counted steps may
+find it gathered already, by an evaluation, and is not counted for it. A unit that the run has trained is taken to be
+used in every step; one that it has not is not counted. Loss, gradient norm, evaluations and checkpoints come on top.
 """
 
 from collections.abc import Sequence

@@ -148,7 +148,7 @@ def train(loop: RankTask[TrainConfig], lines: NcclLines) -> None:
             )
 
     testimony |= efa_devices.testimony(before_steps, evidence.read_devices(testimony["local_rank"]))
-    testimony |= evidence.must_move(module, device, nodes, len(stopwatch.steps))
+    testimony |= evidence.must_move(module, optimizer, device, nodes, len(stopwatch.steps))
     eval_after = evaluation("after")
     dist.barrier()
     lines.finish()  # after the last collective, so that the testimony counts all of NCCL's lines

@@ -20,17 +20,16 @@ def prepare_worker() -> None:
     # sixth of that time goes into scanning them again and again.
     gc.set_threshold(100_000, 20, 100)
     load_secrets(working_directory())
+    nccl_lines.prepare(session_directory() / "nccl")
     requirements = json.loads(os.environ.get(PIP_VARIABLE, "[]"))
-    try:
-        nccl_lines.prepare(session_directory() / "nccl")
-        if requirements:
+    if requirements:
+        try:
             packages.activate(requirements, node_directory())
-    except Exception as error:
-        # A hook that raises makes Ray start the worker again and again, with the reason in a log of the node.
-        what_failed = "--pip" if requirements else nccl_lines.VARIABLE
-        os.environ[_FAILURE] = (
-            str(error) if isinstance(error, TrainingError) else f"{what_failed}: {type(error).__name__}: {error}"
-        )
+        except Exception as error:
+            # A hook that raises makes Ray start the worker again and again, with the reason in a log of the node.
+            os.environ[_FAILURE] = (
+                str(error) if isinstance(error, TrainingError) else f"--pip: {type(error).__name__}: {error}"
+            )
 
 
 def raise_if_unprepared() -> None:
@@ -47,12 +46,20 @@ def working_directory() -> Path:
 
 def load_secrets(directory: Path) -> list[str]:
     """Put the secret variables that travel with the job into the environment; returns their names, never values."""
-    file = directory / SECRETS_FILE
-    if not file.is_file():
-        return []
-    secrets = json.loads(file.read_text())
+    secrets = _secrets(directory)
     os.environ.update(secrets)
     return sorted(secrets)
+
+
+def secret_names(directory: Path) -> frozenset[str]:
+    """Of the variables that travel with the job in secret."""
+    return frozenset(_secrets(directory))
+
+
+def _secrets(directory: Path) -> dict[str, str]:
+    file = directory / SECRETS_FILE
+    secrets: dict[str, str] = json.loads(file.read_text()) if file.is_file() else {}
+    return secrets
 
 
 def node_directory() -> Path:

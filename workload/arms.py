@@ -47,7 +47,7 @@ def arm_problems(named: Mapping[str, Any], *, reserved: Sequence[str] = ()) -> l
     """What in the setting `{name: {"expect": ..., "env": {...}}}` cannot be; `reserved` variables are the job's own."""
     problems = [] if len(named) == 2 else [f"names {len(named)} arms; a comparison has two"]
     for name, arm in named.items():
-        if not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             problems.append(f"{name}: is no name of letters, digits, '.', '_', '-'")
         if not isinstance(arm, Mapping) or not _KEYS.issuperset(arm) or "expect" not in arm:
             problems.append(f"{name}: must be {{expect: one of {', '.join(EXPECTATIONS)}, env: {{NAME: text}}}}")
@@ -98,7 +98,7 @@ def _env_problems(env: Any, reserved: Sequence[str]) -> list[str]:
         return ["must be an object of variables"]
     problems = []
     for name, value in env.items():
-        if not _VARIABLE.fullmatch(name):
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
             problems.append(f"'{name}' is not the name of an environment variable")
         elif name in reserved:
             problems.append(f"{name} is set by the job itself: its evidence depends on it")

@@ -26,12 +26,14 @@ class BandwidthOutcome:
     """A measurement that SUCCEEDED, not judged yet.
 
     `rows` are those of the job's record: bytes, count, type, op, time_us, algbw_gbs, busbw_gbs (GB/s) and wrong.
-    `transport` is what `workload.transport.judge` takes, `record` the file that has all of it.
+    `ranks` are the last attempt's testimonies, `transport` is what `workload.transport.judge` takes, `record` the file
+    that has all of it.
     """
 
     submission_id: str
     world_size: int
     rows: Sequence[Mapping[str, Any]]
+    ranks: Sequence[Mapping[str, Any]]
     transport: Mapping[str, Any]
     versions: Mapping[str, str]
     log: Path
@@ -70,6 +72,7 @@ def measure(
         submission_id=outcome.submission_id,
         world_size=int(outcome.record["world_size"]),
         rows=rows,
+        ranks=record["attempts"][-1]["ranks"] if record["attempts"] else [],
         transport=record["transport"],
         versions=record["versions"],
         log=outcome.log,

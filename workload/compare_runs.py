@@ -173,7 +173,7 @@ class _Carrying:
     def _all_reduce(self, request: JobRequest, sizes: Sequence[str], arm: Arm, repeat: int, say: Say) -> AllReduce:
         self._mind_interruption()
         outcome = self._measure(request, sizes=sizes, say=say, interrupt=self._interrupt)
-        verdict = judge(outcome.transport, self._plan.wanted_of(arm))
+        verdict = _also(judge(outcome.transport, self._plan.wanted_of(arm)), unheard(arm, outcome.ranks))
         say(f"all-reduce: transport {verdict.value}, expected {verdict.expect}")
         for row in outcome.rows:
             _above_zero(row["busbw_gbs"], "bus bandwidth", outcome)
@@ -183,6 +183,8 @@ class _Carrying:
             submission_id=outcome.submission_id,
             record=str(outcome.record),
             verdict=verdict,
+            hosts=len({rank["node"] for rank in outcome.transport["ranks"]}),
+            ranks=outcome.world_size,
             rows=tuple(outcome.rows),
         )
 

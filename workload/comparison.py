@@ -43,6 +43,8 @@ class AllReduce:
     submission_id: str
     record: str
     verdict: Verdict
+    hosts: int
+    ranks: int
     rows: Sequence[Mapping[str, Any]]
 
     @property
@@ -147,8 +149,9 @@ class Comparison:
         return "complete", ()
 
     def _unlike(self) -> Iterator[str]:
-        if len({(run.ranks, run.hosts) for run in self.runs}) > 1:
-            told = ", ".join(f"{run.arm} {run.repeat}: {run.ranks} ranks on {run.hosts} nodes" for run in self.runs)
+        everything: tuple[ArmRun | AllReduce, ...] = (*self.runs, *self.all_reduces)
+        if len({(one.ranks, one.hosts) for one in everything}) > 1:
+            told = ", ".join(f"{one.arm} {one.repeat}: {one.ranks} ranks on {one.hosts} nodes" for one in everything)
             yield f"the runs are not alike ({told}): a node was lost or came back"
 
     def _wrong_sums(self) -> Iterator[str]:

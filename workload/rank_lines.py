@@ -32,7 +32,7 @@ def _not_delivered(ranks: Sequence[RankEvidence]) -> Iterator[str]:
             yield (
                 f"delivery: the log's {delivered.count} lines of {rank.said} are not those it handed back (SHA-256 "
                 f"{delivered.sha256[:_SHOWN_DIGITS]}, it says {handed.sha256[:_SHOWN_DIGITS]}): some were folded, cut "
-                "or changed"
+                "or changed (as a secret of the job is that stands in them)"
             )
     for one, same in by_id.items():
         if len(same) > 1:

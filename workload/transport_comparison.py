@@ -13,10 +13,10 @@ from workload.job_spec import file_digests
 from workload.provider_process import differing, interrupt, reported, say
 from workload.ray_train_job import IDENTITY as JOB_IDENTITY
 from workload.ray_train_job import job_request
-from workload.verdict import Wanted, wanted_of
+from workload.verdict import RULES, Wanted, wanted_of
 
 # A resource of this provider keeps its place in old states by this import path: do not rename module or class.
-IDENTITY = (*JOB_IDENTITY, "arms", "repeats", "steps", "bandwidth", "sizes")
+IDENTITY = (*JOB_IDENTITY, "arms", "repeats", "steps", "bandwidth", "sizes", "nics", "gdr", "rules")
 OUTPUTS = ("result", "report")
 
 
@@ -130,6 +130,7 @@ class TransportComparison(Resource, module="workload", name="TransportComparison
                 "expect": wanted.expect,
                 "nics": wanted.nics,
                 "gdr": wanted.gdr,
+                "rules": RULES,
                 "settings": dict(settings),
                 "placement": placement,
                 **dict.fromkeys(OUTPUTS),

@@ -91,3 +91,30 @@ def test_changed_training_code_is_refused(project: Project) -> None:
         train.write_text(before)
     assert done.returncode == 1
     assert "training/ is not what the stack's last run ran" in done.stderr
+
+
+def test_a_stack_setting_makes_one_after_the_job_and_a_changed_minimum_only_judges_again(project: Project) -> None:
+    project.set(compareRepeats=3)
+    assert project.changes() == {"compare": "create", "compare-gate": "create"}
+    done = project.efactl("up")
+    assert done.returncode == 0, done.stderr + done.stdout
+    first = project.outputs()["comparison"]
+    begun = [name for name in project.runs() if name.startswith("compare-")]
+    assert first["result"]["status"] == "complete" and first["result"]["insideNoise"] is True
+    assert first["result"]["arms"] == ["gloo", "gloo-lazy"]
+    (size,) = json.loads((project.folder / first["report"]).read_text())["busBandwidth"]
+    assert size["gbs"] == {"gloo": 1.5, "gloo-lazy": 1.5}
+    assert (project.folder / first["report"]).with_name("comparison.txt").exists()
+    assert project.changes() == {}
+
+    project.set(compareMinSpeedup="1.5")
+    assert project.changes() == {"compare-gate": "update"}
+    done = project.efactl("up")
+    assert done.returncode == 6, done.stderr + done.stdout
+    assert "below compareMinSpeedup 1.5" in done.stdout + done.stderr
+    assert [name for name in project.runs() if name.startswith("compare-")] == begun, "nothing was run again"
+
+    project.set(compareMinSpeedup="0.9")
+    assert project.efactl("up").returncode == 0
+    assert project.outputs()["comparison"] == first
+    assert project.changes() == {}

@@ -141,7 +141,6 @@ def test_a_preflight_passes_as_wanted_and_fails_where_more_is_demanded(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(runner.folder)
-    monkeypatch.setattr(sys, "tracebacklimit", 1000, raising=False)
     provider = BandwidthPreflightProvider()
     outs = provider.create(inputs(runner)).outs
     assert outs is not None

@@ -1,7 +1,6 @@
 """The preflight's own decisions: what is measured anew, what is judged anew, and what a failure says and keeps."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,6 @@ from workload.errors import ReportedError
 from workload.job_following import JobRequest
 from workload.run_folder import is_settled
 from workload.verdict import RULES
-
-
-@pytest.fixture(autouse=True)
-def keep_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "tracebacklimit", 1000, raising=False)
 
 
 def inputs(**changes: Any) -> dict[str, Any]:
@@ -79,6 +73,7 @@ class Measured:
             submission_id="bandwidth-1",
             world_size=4,
             rows=self.rows,
+            ranks=[],
             transport=transport(),
             versions={},
             log=self.folder / "job.log",

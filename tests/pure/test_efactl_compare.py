@@ -1,7 +1,6 @@
 """`efactl compare`: what it takes from the stack, its exit codes, its interruption."""
 
 import contextlib
-import datetime
 import functools
 import json
 import os
@@ -15,7 +14,7 @@ import pytest
 
 from efactl import compare as module
 from efactl.__main__ import main, parser
-from efactl.compare import compare, gate_code
+from efactl.compare import compare
 from efactl.exit_codes import ExitCode
 from efactl.stack import Stack
 from tests.pure.test_transport_comparison import PROPS
@@ -260,27 +259,3 @@ def test_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stack_that_does_not_exist_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "-s", "no-such-stack"]) == ExitCode.BAD_INPUT
     assert capsys.readouterr().err.startswith("efactl compare: stack 'no-such-stack' has no Pulumi.no-such-stack.yaml")
-
-
-BEGAN = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-
-
-@pytest.mark.parametrize(
-    ("report", "code"),
-    [
-        ({"status": "complete", "judgement": {"reasons": ["slow"], "judgedAt": "2026-01-01T00:00:01+00:00"}}, 6),
-        ({"status": "refuted", "judgement": {"reasons": ["arm"], "judgedAt": "2026-01-01T00:00:01+00:00"}}, 3),
-        ({"status": "unproven", "judgement": {"reasons": ["arm"], "judgedAt": "2026-01-01T00:00:01+00:00"}}, 4),
-        ({"status": "refuted", "judgement": {"reasons": ["arm"], "judgedAt": "2025-12-31T00:00:01+00:00"}}, None),
-        ({"status": "complete", "judgement": {"reasons": [], "judgedAt": "2026-01-01T00:00:01+00:00"}}, None),
-        ({"status": "complete"}, None),
-    ],
-)
-def test_an_up_that_the_comparison_fails_has_its_code(folder: Path, report: dict[str, Any], code: int | None) -> None:
-    stack = FakeStack(folder)
-    (folder / "comparison.json").write_text(json.dumps(report))
-    stack.found = {"outputs": {"report": "comparison.json"}}
-    assert gate_code(cast(Stack, stack), BEGAN) == code
-    for found in (None, {}, {"outputs": {"report": "absent.json"}}):
-        stack.found = found
-        assert gate_code(cast(Stack, stack), BEGAN) is None

@@ -139,6 +139,29 @@ def test_processes_without_communicator_are_of_the_attempt_they_ran_in_else_an_a
     assert not after.attempts[1].communicators
 
 
+def test_processes_without_communicator_are_together_only_where_they_stand_together() -> None:
+    run = Run(gpus=1).text()
+    before, after = ([f"{host}:{pid}:1 [0] NCCL INFO x" for host in "ab"] for pid in (900, 901))
+    whole = read([*before, *run, *after])
+    assert ([len(one.processes) for one in whole.attempts], whole.counting) == ([2, 2, 2], (2,))
+    files = read(before, after)
+    assert ([len(one.processes) for one in files.attempts], files.counting) == ([2, 2], (0, 1))
+
+
+def test_a_communicator_has_as_many_ranks_as_the_most_that_any_of_them_says() -> None:
+    lines = [line.replace("nranks 2", "nranks 3") if ":71:" in line else line for line in Run(gpus=1).text()]
+    (communicator,) = read(lines).attempts[0].communicators
+    assert (communicator.ranks, communicator.complete) == (3, False)
+
+
+def test_a_rank_that_is_there_twice_has_the_devices_of_both() -> None:
+    lines = [*member("a", 1, 0, 0, "0xa"), *member("b", 2, 0, 1, "0xa"), *member("b", 3, 1, 1, "0xa")]
+    for device in (0, 1):
+        assert edges_by_communicator(read([*lines, channel("a", 1, f"0[0] -> 1[{device}] [send] via NET/IB/0")])) == {
+            "0xa": 1
+        }
+
+
 def test_what_counts_is_what_none_is_known_to_have_followed() -> None:
     run = Run(nccl=(2, 30), gpus=1)
     first, second = run.text(), run.but(first_pid=170, comm_id="0xb").text()

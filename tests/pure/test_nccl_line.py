@@ -39,8 +39,8 @@ FACTS: dict[str, Parsed] = {
     f"{NET}NET/Socket/1/GDRDMA": net("NET/Socket/1/GDRDMA", "Socket", 1, gdr=True),
     f"{NET}NET/IB/1(4)/GDRDMA(PCI)/Shared": net("NET/IB/1(4)/GDRDMA(PCI)/Shared", "IB", 1, 4, gdr=True),
     f"{NET}NET/Libfabric/1(24)": net("NET/Libfabric/1(24)", "Libfabric", 1, 24),
-    "Channel 0/1 : 3[3] -> 4[0] [receive] via NET/OFI/0": EdgeLine(
-        0, 3, "3", 4, "0", "receive", "NET", "NET/OFI/0", "OFI", 0, None, False
+    "Channel 0/1 : 13[3] -> 14[0] [receive] via NET/OFI/0": EdgeLine(
+        0, 13, "3", 14, "0", "receive", "NET", "NET/OFI/0", "OFI", 0, None, False
     ),
     **{
         f"{LOCAL}{via}": EdgeLine(1, 0, "0", -1, "1", None, "P2P", via, None, None, None, False)
@@ -75,11 +75,14 @@ FACTS: dict[str, Parsed] = {
         "0x66", 10, 41, {**PAIRS, "parent": "(nil)", "childCount": "1", "color": "0", "key": "0"}, True
     ),
     "comm 0x55 rank 10 nRanks 41 nNodes 12 localRanks 4 localRank 2": TopologyLine("0x55", 12),
-    "comm 0x55 rank 10 nRanks 41 nNodes 12 localRanks 4 localRank 2 MNNVL 0": TopologyLine("0x55", 12),
+    "comm 0x55 rank 10 nRanks 41 nNodes 12 localRanks 14 localRank 12 MNNVL 0": TopologyLine("0x55", 12),
     "comm 0x55 rank 10 nranks 41 cudaDev 0 busId 38000 - Destroy COMPLETE": EndLine("0x55"),
     "comm 0x55 rank 10 nranks 41 cudaDev 0 busId 38000 - Abort COMPLETE": EndLine("0x55"),
     **{f"Using network {name}": NetworkLine(name) for name in ("AWS Libfabric", "Libfabric", "OFI", "Socket", "IB")},
-    "NET/OFI Selected Provider is efa": ProviderLine("efa", None, None),
+    **{
+        f"NET/OFI Selected Provider is {name}": ProviderLine(name, None, None)
+        for name in ("efa", "efa-direct", "tcp", "sockets", "udp", "verbs", "shm", "verbs;ofi_rxm")
+    },
     "NET/OFI Selected Provider is tcp;ofi_rxm (found 14 nics)": ProviderLine("tcp;ofi_rxm", None, 14),
     "NET/OFI Selected provider is efa, fabric is efa-direct (found 1 nics)": ProviderLine("efa", "efa-direct", 1),
     "NET/OFI Selected provider is tcp, fabric is 10.0.0.0/16 (found 1 nics)": ProviderLine("tcp", "10.0.0.0/16", 1),
@@ -120,10 +123,16 @@ LOOSE: dict[str, Parsed] = {
     "Using network Libfabric and more": NetworkLine("Libfabric and more"),
     f"{NET}NET/FasTrak/0/New(1)": net("NET/FasTrak/0/New(1)", "FasTrak", 0),
     f"{NET}NET/Libfabric/0(4)/Another": net("NET/Libfabric/0(4)/Another", "Libfabric", 0, 4),
+    f"{LOCAL}P2P/IPC or so": EdgeLine(1, 0, "0", -1, "1", None, "P2P", "P2P/IPC or so", None, None, None, False),
     f"{LOCAL}P2P/new": EdgeLine(1, 0, "0", -1, "1", None, "P2P", "P2P/new", None, None, None, False),
     f"{LOCAL}SHM/new": EdgeLine(1, 0, "0", -1, "1", None, "SHM", "SHM/new", None, None, None, False),
     f"{LOCAL}COLLNET/x": EdgeLine(1, 0, "0", -1, "1", None, "other", "COLLNET/x", None, None, None, False),
     "NET/OFI Selected provider is new": ProviderLine("new", None, None),
+    "NET/OFI Selected provider is ef, fabric is x": ProviderLine("ef", "x", None),
+    "NET/OFI Selected provider is ef (found 1 nics)": ProviderLine("ef", None, 1),
+    "External network plugin x is unsupported, sorry": FailureLine(
+        "x", "External network plugin x is unsupported, sorry"
+    ),
     "NET/OFI aws-ofi-nccl initialization failed: -5": FailureLine(
         "aws-ofi-nccl", "NET/OFI aws-ofi-nccl initialization failed"
     ),
@@ -141,17 +150,20 @@ LOOSE: dict[str, Parsed] = {
 UNKNOWNS = (
     f"{NET}NET/?",
     f"{NET}NET/Libfabric/x",
+    f"{NET}NET/Libfabric/0/{'x' * 200}",
     "Channel 12/0 : 7 -> 0 [send] via NET/Socket/0",
     "Channel 12/0 : 7[3] -> 0[1] [sent] via NET/Socket/0",
     "Channel 00/0 : 1234567890[0] -> 1[0] [send] via NET/Socket/0",
     f"comm 0x55 {INIT}(commId 0xfc60) - Init COMPLETE",
     "ncclCommInitRank of rank 3 - Init START",
+    f"ncclCommInitRank of comm 0x55 {INIT}commId 0xf - Init START",
     "[Rank 3] ncclCommGrow to 4 - Init START",
     "NET/OFI Selected provider is efa, in a fabric of its own",
     "NET/OFI Selected Provider: efa",
 )
 NOTHING = (
     "Channel 00/02 : 0 1 2 3",
+    "Channel 00/02 : 0",
     "Channel 00/0 : 0 1",
     "Connected all rings, use ring PXN 0 GDR 1",
     "Bootstrap: Using eth0:10.0.1.7<0>",
@@ -161,20 +173,23 @@ NOTHING = (
     "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
     "NET/IB : No device found.",
     "NET/OFI Using Libfabric version 1.22",
-    "NET/OFI Using transport protocol SENDRECV",
     "NET/Plugin: Failed to find ncclCollNetPlugin_v8 symbol.",
     "NET/Plugin: Loaded collnet plugin SHARP (v8)",
     "NET/Plugin: Loaded gin plugin Libfabric_GDAKI (v13)",
     "Failed to find ncclCollNetPlugin symbol.",
     "Successfully loaded external tuner plugin libnccl-tuner.so",
+    "External network plugin of another kind is not loaded",
     "Init timings - ncclCommInitRank: rank 0 nranks 4 total 0.53",
     "comm 0x55 rank 0 nRanks 2 cudaDev 0 busId 38000 - Abort START",
     "comm 0x55 rank 0 nRanks 2 cudaDev 0 busId 38000 - Revoke COMPLETE, result 0",
     "ncclCommSplit ncclRemoteError",
+    "ncclCommDump of comm 0x55 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0",
+    "ncclCommDump of comm 0x55 rank 0 nranks 2 cudaDev 0 busId 38000 - Destroy COMPLETE",
     "[Rank 3] something else",
+    "[Rank 3 of 4] begins",
     "[Ranks] of it",
+    "abc",
     "NCCL_DEBUG set by environment to INFO.",
-    "P2P Chunksize set to 131072",
 )
 
 
@@ -232,4 +247,4 @@ def test_a_beginning_that_is_none_of_anything_else_is_known_for_that(body: str) 
 
 @pytest.mark.parametrize("body", [*NOTHING, "a line of Channel 00 : 0[0]"])
 def test_other_lines_are_distinct_in_nothing(body: str) -> None:
-    assert not is_distinct(body) or body.startswith(("Channel 00/0 : ", "comm 0x", "Using n"))
+    assert not is_distinct(body) or body.startswith(("Channel 00/0 : ", "comm 0x", "Using n", "External n"))

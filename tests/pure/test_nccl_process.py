@@ -57,8 +57,9 @@ def test_a_line_is_of_a_communicator_whose_devices_it_names_at_both_ends() -> No
 
 def test_the_end_that_says_it_is_the_sender_or_the_receiver() -> None:
     lines = [*member("a", 1, 0, 0, "0xa"), *member("a", 1, 0, 1, "0xb")]
-    assert edges(lines, channel("a", 1, "0[0] -> 1[0] [send] via NET/Libfabric/0")) == {"0xa": 1}
-    assert edges(lines, channel("a", 1, "0[0] -> 1[0] [receive] via NET/Libfabric/0")) == {"0xb": 1}
+    for both in (lines, lines[3:] + lines[:3]):
+        assert edges(both, channel("a", 1, "0[0] -> 1[0] [send] via NET/Libfabric/0")) == {"0xa": 1}
+        assert edges(both, channel("a", 1, "0[0] -> 1[0] [receive] via NET/Libfabric/0")) == {"0xb": 1}
     within = [*member("a", 1, 0, 1, "0xb"), *member("a", 5, 1, 0, "0xb")]
     assert edges(within, channel("a", 1, "0[1] -> 1[0] via P2P/IPC")) == {"0xb": 1}
 
@@ -96,6 +97,8 @@ def test_a_line_said_again_when_its_communicator_has_ended_is_of_what_is_left() 
     first, second = member("a", 1, 0, 0, "0xa"), member("a", 1, 0, 0, "0xc")
     assert edges(first, send, ended("0xa1"), send) == {"0xa": 1, None: 1}
     assert edges(first, send, second, send, ended("0xa1"), send) == {"0xa": 1, "0xc": 2}
+    third = member("a", 1, 0, 0, "0xd")
+    assert edges(first, second, third, [send] * 3, ended("0xd1"), send) == {"0xa": 2, "0xc": 1, "0xd": 1}
 
 
 def test_lines_before_any_beginning_are_of_what_is_complete_next_in_their_thread() -> None:
@@ -152,6 +155,12 @@ def test_a_communicator_without_any_id_is_of_its_process_alone() -> None:
     assert [len(one.members) for attempt in read(lines).attempts for one in attempt.communicators] == [1, 1]
 
 
+def test_of_several_that_a_line_may_be_of_it_is_of_the_oldest_whatever_its_address() -> None:
+    again = [line.replace("comm 0xc1", "comm 0xa1") for line in member("a", 1, 0, 0, "0xc")]
+    lines = [member("a", 1, 0, 0, "0xa"), member("a", 1, 0, 0, "0xb"), again]
+    assert edges(*lines, channel("a", 1, SEND)) == {"0xb": 1}
+
+
 @pytest.mark.parametrize("none", ["(nil)", "0x0"])
 def test_a_parent_that_is_none_is_no_parent(none: str) -> None:
     lines = [line.replace("commId", f"parent {none} commId") for line in Run(gpus=1).text()]
@@ -204,6 +213,9 @@ def test_the_device_of_a_rank_is_nvmls_where_it_is_told() -> None:
     line = member("a", 1, 3, 0, "0xa")[2]
     assert read([line.replace("cudaDev 3", "cudaDev 0")]).attempts[0].communicators[0].members[0].device == 3
     assert read([old_member(1, 0, "0xa")]).attempts[0].communicators[0].members[0].device == 0
+    for none in ("-1", "x"):
+        unknown = read([line.replace("nvmlDev 3", f"nvmlDev {none}")])
+        assert unknown.attempts[0].communicators[0].members[0].device is None
 
 
 KINDS = {

@@ -1,6 +1,5 @@
 """The dynamic providers' own decisions: what is a change, and what a failed gate says."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,6 @@ from workload.errors import ReportedError
 from workload.ray_train_job import IDENTITY, OUTPUTS, RayTrainJobProvider
 from workload.run_gate import RunGateProvider
 from workload.verdict import RULES
-
-
-@pytest.fixture(autouse=True)
-def keep_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "tracebacklimit", 1000, raising=False)
 
 
 def job_inputs(**changes: Any) -> dict[str, Any]:

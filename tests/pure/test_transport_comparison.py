@@ -47,6 +47,7 @@ PROPS: dict[str, Any] = {
     "expect": "gloo",
     "nics": None,
     "gdr": False,
+    "rules": 2.0,
     "settings": {},
     "placement": [],
     "result": None,
@@ -119,7 +120,7 @@ def test_each_input_of_the_comparison_makes_it_anew(key: str) -> None:
     assert found.changes and found.replaces == [key]
 
 
-@pytest.mark.parametrize("key", ["settings", "deadline_seconds", "nics", "expect", "placement", "secret_env", "head"])
+@pytest.mark.parametrize("key", ["settings", "deadline_seconds", "expect", "placement", "secret_env", "head"])
 def test_nothing_else_does(key: str) -> None:
     found = TransportComparisonProvider().diff("id", PROPS, {**PROPS, key: {"other": 1}})
     assert not found.changes and not found.replaces

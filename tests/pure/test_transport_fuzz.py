@@ -27,7 +27,7 @@ from workload.nccl.rule import judge_report
 from workload.verdict import EXPECTATIONS, Value, Wanted
 
 SEED = int(os.environ.get("NCCL_FUZZ_SEED", "1"))
-CASES = int(os.environ.get("NCCL_FUZZ_CASES", "6000"))
+CASES = int(os.environ.get("NCCL_FUZZ_CASES", "8000"))
 # CPU seconds for one reading of the largest case: a hundred times what it takes.
 _SLOW = 10.0
 _MEGABYTES = 600

@@ -122,6 +122,13 @@ def test_a_provider_is_efa_by_how_its_name_begins(provider: str, value: str) -> 
     assert judged(lines).value == value
 
 
+def test_that_a_network_of_nccls_own_finds_nothing_is_no_failure_of_the_plugin() -> None:
+    lines = Run().text()
+    for name, value in (("IB", "proven"), ("Socket", "proven"), ("Libfabric", "unproven")):
+        failed = f"node-a:70:70 [0] NCCL INFO Failed to initialize NET plugin {name}"
+        assert judged([*lines[:40], failed, *lines[40:]]).value == value
+
+
 def test_a_provider_named_beside_efa_leaves_it_unproven_by_how_its_name_begins() -> None:
     lines = Run().text()
     at = next(i for i, line in enumerate(lines) if "Selected provider" in line)

@@ -146,7 +146,7 @@ def test_memory_stops_growing_at_the_limits(monkeypatch: pytest.MonkeyPatch) -> 
 
     def peak(lines: int) -> int:
         tracemalloc.start()
-        read(*facts(lines))
+        log.read([("job.log", facts(lines))])
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most

@@ -47,6 +47,8 @@ def all_reduce(arm: str, repeat: int, *bandwidths: tuple[int, float], **changes:
         "submission_id": f"bandwidth-{arm}-{repeat}",
         "record": f"runs/compare/bandwidth-{arm}-{repeat}/record.json",
         "verdict": proven(),
+        "hosts": 2,
+        "ranks": 4,
         "rows": tuple({"bytes": size, "busbw_gbs": gbs, "wrong": 0} for size, gbs in bandwidths),
     }
     return AllReduce(**{**values, **changes})
@@ -157,6 +159,7 @@ class Cluster:
             submission_id=outcome.submission_id,
             world_size=4,
             rows=rows,
+            ranks=report["attempts"][-1]["ranks"],
             transport=collect(report, outcome.log),
             versions={},
             log=outcome.log,

@@ -187,7 +187,7 @@ def counted_traffic(rank: int, world_size: int, folder: Path, model: Path, steps
     ):
         for step in range(1, steps + 1):
             train_step(loaded.module, optimizer, train_batch(dataset, step, rank, 1))
-    must_move = evidence.must_move(loaded.module, CPU, list(range(world_size)), steps)["must_move"]
+    must_move = evidence.must_move(loaded.module, optimizer, CPU, list(range(world_size)), steps)["must_move"]
     (folder / f"told-{rank}").write_text(json.dumps({**counted, **must_move}))
 
 

@@ -82,7 +82,7 @@ class Groups:
         fitting: dict[tuple[object, ...], list[str]] = {}
         for (_, body), log in process.edges.items():
             line = log.line
-            key = (log.members, line.from_rank, line.from_device, line.to_rank, line.to_device, line.kind, line.network)
+            key = (log.members, line.from_rank, line.from_device, line.to_rank, line.to_device, line.network)
             if key not in fitting:
                 fitting[key] = self._fitting(log)
             names = fitting[key]
