@@ -18,7 +18,7 @@ from workload.nccl.fact import (
 )
 from workload.nccl.report import Failure, NcclProcess, Network, Place, Provider
 
-MOST_LIVE = 1000
+MOST_LIVE = 500
 
 
 @dataclass(eq=False, slots=True)
