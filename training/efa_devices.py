@@ -50,10 +50,11 @@ def _is_ours(device: Path) -> bool:
 
 def _counters(device: Path) -> dict[str, int] | str:
     counters: dict[str, int] = {}
+    file = device
     try:
         for file in sorted(device.glob("ports/*/hw_counters/*_bytes")):
             counters[file.name] = counters.get(file.name, 0) + int(file.read_text())
     except (OSError, ValueError) as error:
-        return f"its counters cannot be read: {error}"
+        return f"{file.name} cannot be read: {error}"
     missing = {SENT, RECEIVED} - counters.keys()
     return f"it has no {', '.join(sorted(missing))}" if missing else counters
