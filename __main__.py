@@ -1,17 +1,23 @@
 """settings -> platform -> Ray head -> training job -> gate -> exports."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pulumi
 
 from infra.platform import Platform, platform_of
 from infra.ray_head import RayHead
 from infra.settings import Settings, load_settings
+from workload.bandwidth_preflight import BandwidthPreflight
+from workload.comparison_gate import ComparisonGate
 from workload.errors import ReportedError
 from workload.job_spec import training_digest
 from workload.ray_train_job import RayTrainJob
 from workload.run_gate import RunGate
 from workload.transport import judge
+from workload.transport_comparison import TransportComparison
+from workload.verdict import Wanted
 
 
 def main() -> None:
@@ -30,25 +36,30 @@ def main() -> None:
 
 def run(settings: Settings, platform: Platform, head: RayHead) -> None:
     """The job, its verdict, and the gate that the `up` passes or fails by."""
-    job = RayTrainJob(
-        "train",
-        head=head.inputs(),
-        training_digest=training_digest(Path("training")),
-        arguments=settings.train.arguments(),
-        pip=settings.job.pip,
-        env=settings.job.env,
-        secret_env=settings.job.secret_env,
-        secret_env_names=settings.job.secret_env_names,
-        image=head.image,
-        cluster_spec_digest=head.spec_digest,
-        run_id=settings.job.run_id,
-        storage=platform.storage,
-        deadline_seconds=settings.job.deadline_seconds,
-        expect=settings.expect,
-        settings=settings.declared,
-        placement=platform.pods,
-    )
-    verdict = job.transport.apply(lambda transport: judge(transport, settings.expect))
+    wanted = Wanted(expect=settings.expect, nics=platform.nics, gdr=platform.gdr)
+    # What the job has in common with what is measured beside it.
+    shared: dict[str, Any] = {
+        "head": head.inputs(),
+        "pip": settings.job.pip,
+        "env": settings.job.env,
+        "secret_env": settings.job.secret_env,
+        "secret_env_names": settings.job.secret_env_names,
+        "image": head.image,
+        "cluster_spec_digest": head.spec_digest,
+        "storage": platform.storage,
+        "deadline_seconds": settings.job.deadline_seconds,
+        "wanted": wanted,
+        "placement": platform.pods,
+    }
+    of_job: dict[str, Any] = {
+        **shared,
+        "training_digest": training_digest(Path("training")),
+        "arguments": settings.train.arguments(),
+        "run_id": settings.job.run_id,
+        "settings": settings.declared,
+    }
+    job = RayTrainJob("train", **of_job, opts=pulumi.ResourceOptions(depends_on=measured_before(settings, shared)))
+    verdict = job.transport.apply(lambda transport: judge(transport, wanted))
     pulumi.export(
         "run",
         {
@@ -63,14 +74,54 @@ def run(settings: Settings, platform: Platform, head: RayHead) -> None:
             "record": job.record,
         },
     )
-    RunGate(
+    gate = RunGate(
         "gate",
         submission_id=job.submission_id,
         record=job.record,
         transport=job.transport,
         eval_loss_after=job.eval_loss_after,
-        expect=settings.expect,
+        wanted=wanted,
         max_eval_loss=settings.gate_max_eval_loss,
+    )
+    if settings.compare.repeats:
+        compare(settings, of_job, after=gate)
+
+
+def measured_before(settings: Settings, shared: Mapping[str, Any]) -> list[pulumi.Resource]:
+    """What the job waits for, though it takes no value of it: a network that is slow or wrong is told first."""
+    if not settings.preflight.bandwidth:
+        return []
+    preflight = BandwidthPreflight(
+        "preflight",
+        **shared,
+        sizes=settings.preflight.sizes,
+        min_busbw_gbs=settings.preflight.min_bus_bandwidth,
+        backend=settings.train.backend,
+        num_workers=settings.train.num_workers,
+        run_id=settings.job.run_id,
+    )
+    pulumi.export("preflight", {"busBandwidthGBs": preflight.busbw_gbs, "record": preflight.record})
+    return [preflight]
+
+
+def compare(settings: Settings, of_job: Mapping[str, Any], *, after: pulumi.Resource) -> None:
+    """The job in two arms by turns, once it is known to be good, and what that must come to."""
+    comparison = TransportComparison(
+        "compare",
+        **of_job,
+        arms=settings.compare.arms,
+        repeats=settings.compare.repeats,
+        steps=settings.compare.steps,
+        bandwidth=True,
+        sizes=settings.preflight.sizes,
+        opts=pulumi.ResourceOptions(depends_on=[after]),
+    )
+    pulumi.export("comparison", {"result": comparison.result, "report": comparison.report})
+    ComparisonGate(
+        "compare-gate",
+        result=comparison.result,
+        report=comparison.report,
+        min_speedup=settings.compare.min_speedup,
     )
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import math
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ STACK_COMMANDS = {
     "stop": "stop the stack's running job; the cluster stays",
     "down": "destroy the stack and show that nothing is left",
 }
+COMPARE = "run the stack's job over EFA and over TCP by turns, and say how much faster the one is"
 TRANSPORT = "judge NCCL logs from any launcher: over what did the hosts communicate?"
 
 
@@ -28,13 +30,30 @@ def parser() -> argparse.ArgumentParser:
     )
     commands_of = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in STACK_COMMANDS.items():
-        command = commands_of.add_parser(name, help=summary, description=summary)
-        command.add_argument(
-            "-s", "--stack", default="local", help="the stack, as in Pulumi.STACK.yaml (default: local)"
-        )
-        command.add_argument("--json", action="store_true", help="print facts as JSON on standard output")
+        _add_stack(commands_of.add_parser(name, help=summary, description=summary))
+    _add_compare(commands_of.add_parser("compare", help=COMPARE, description=COMPARE))
     _add_transport(commands_of.add_parser("transport", help=TRANSPORT, description=TRANSPORT))
     return top
+
+
+def _add_stack(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-s", "--stack", default="local", help="the stack, as in Pulumi.STACK.yaml (default: local)")
+    command.add_argument("--json", action="store_true", help="print facts as JSON on standard output")
+
+
+def _add_compare(command: argparse.ArgumentParser) -> None:
+    _add_stack(command)
+    command.add_argument("--repeats", type=_count, metavar="N", help="runs of each arm, at least 3")
+    command.add_argument("--steps", type=_count, metavar="N", help="optimizer steps of a run, the first 3 not counted")
+    command.add_argument(
+        "--bandwidth",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="measure the bus bandwidth of all-reduces in each arm too",
+    )
+    command.add_argument(
+        "--min-speedup", type=_ratio, metavar="X", help="fail where the first arm is not X times as fast, noise counted"
+    )
 
 
 def _add_transport(command: argparse.ArgumentParser) -> None:
@@ -51,6 +70,16 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 up")
     return int(text)
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
+    return value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,10 +99,23 @@ def _do(asked: argparse.Namespace) -> ExitCode:
         from efactl.transport import transport
         from workload.verdict import Wanted
 
+        if asked.gdr and asked.expect != "efa":
+            raise BadInputError(f"--gdr goes with --expect efa: {asked.expect} has no GPUDirect RDMA")
         wanted = Wanted(expect=asked.expect, hosts=asked.hosts, ranks=asked.ranks, nics=asked.nics, gdr=asked.gdr)
         return transport(asked.files, wanted, as_json=asked.json)
     from efactl.stack import Stack
 
+    if asked.command == "compare":
+        from efactl.compare import compare
+
+        return compare(
+            Stack(asked.stack),
+            repeats=asked.repeats,
+            steps=asked.steps,
+            bandwidth=asked.bandwidth,
+            min_speedup=asked.min_speedup,
+            as_json=asked.json,
+        )
     action = getattr(importlib.import_module("efactl.commands"), asked.command)
     code: ExitCode = action(Stack(asked.stack), as_json=asked.json)
     return code

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from efactl import leftovers
+from efactl import leftovers, reasons
 from efactl.exit_codes import ExitCode
 from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, JOB_TYPE, KUBERNETES_PROVIDER_TYPE, Stack, plain
 from workload import job
@@ -20,7 +20,6 @@ from workload.kubernetes_api import FORBIDDEN, KubernetesApi
 
 # The Kubernetes provider's own switch: it drops from the state what it cannot ask the cluster to delete.
 FORGET = "PULUMI_K8S_DELETE_UNREACHABLE"
-_BY_VERDICT = {"refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
 
 
 def up(stack: Stack, *, as_json: bool) -> ExitCode:
@@ -36,8 +35,8 @@ def up(stack: Stack, *, as_json: bool) -> ExitCode:
     if status == 0:
         return ExitCode.OK
     _note_billing(stack)
-    reason = _reason(run, began)
-    return ExitCode.INTERRUPTED if reason == ExitCode.FAILED and _goes_on(stack) else reason
+    reason = reasons.of_job(run, began) or reasons.of_measurements(FOLDER / "runs", began)
+    return reason or (ExitCode.INTERRUPTED if _goes_on(stack) else ExitCode.FAILED)
 
 
 def outputs(stack: Stack, *, as_json: bool) -> ExitCode:
@@ -204,16 +203,6 @@ def _goes_on(stack: Stack) -> bool:
         return head is not None and bool(job.unfinished(head))
     except ReportedError:
         return False
-
-
-def _reason(run: Mapping[str, Any], began: datetime.datetime) -> ExitCode:
-    """A gate is the reason only where it judged during this very `up`."""
-    judged = run.get("judgedAt")
-    if not judged or datetime.datetime.fromisoformat(judged) < began:
-        return ExitCode.FAILED
-    if run["verdict"] in _BY_VERDICT:
-        return _BY_VERDICT[run["verdict"]]
-    return ExitCode.QUALITY if run["qualityPassed"] is False else ExitCode.FAILED
 
 
 def _record(path: str) -> Mapping[str, Any]:

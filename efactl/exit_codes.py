@@ -10,6 +10,7 @@ class ExitCode(IntEnum):
     REFUTED = 3
     UNPROVEN = 4
     QUALITY = 5
+    SLOW = 6
     INTERRUPTED = 130
 
 
@@ -20,5 +21,6 @@ MEANINGS = {
     ExitCode.REFUTED: "the transport is not the expected one",
     ExitCode.UNPROVEN: "evidence is missing, so the transport is not proven",
     ExitCode.QUALITY: "the transport is proven, the model is not good enough",
-    ExitCode.INTERRUPTED: "interrupted: the job goes on",
+    ExitCode.SLOW: "the transport is proven, the speed-up is less than demanded",
+    ExitCode.INTERRUPTED: "interrupted: the job goes on; that of a comparison is stopped",
 }

@@ -2,16 +2,16 @@
 
 import json
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from efactl.exit_codes import ExitCode
 from workload.errors import BadInputError
 from workload.nccl.log import NcclLog
-from workload.nccl.report import Attempt, Edge, TransportReport
+from workload.nccl.report import Attempt, TransportReport
 from workload.nccl.rule import judge_report
+from workload.transport_matrix import channels
 from workload.verdict import Verdict, Wanted
 
 _BY_VERDICT = {"proven": ExitCode.OK, "refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
@@ -85,11 +85,7 @@ def _versions(attempt: Attempt) -> Iterator[str]:
 
 def _matrix(attempt: Attempt) -> Iterator[str]:
     """Rows send to columns; a cell names each transport with how many channels are seen."""
-    cells: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
-    for edge in attempt.edges:
-        if edge.from_host is not None and edge.to_host is not None:
-            one = f"{edge.communicator} {edge.channel} {edge.from_rank} {edge.to_rank}"
-            cells[edge.from_host, edge.to_host].add((_way(edge), one))
+    cells = channels([attempt])
     hosts = list(attempt.hosts)
     if not cells:
         yield "no channel between ranks of known hosts"
@@ -104,17 +100,8 @@ def _matrix(attempt: Attempt) -> Iterator[str]:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _way(edge: Edge) -> str:
-    if edge.kind != "NET":
-        return edge.kind
-    return f"NET/{edge.network}" + ("+GDR" if edge.gdr else "")
-
-
-def _cell(ways: set[tuple[str, str]]) -> str:
-    counts: dict[str, int] = defaultdict(int)
-    for way, _ in ways:
-        counts[way] += 1
-    return ", ".join(f"{way} x{count}" for way, count in sorted(counts.items()))
+def _cell(ways: Mapping[str, int]) -> str:
+    return ", ".join(f"{way} x{count}" for way, count in sorted(ways.items()))
 
 
 def _counted(count: int, what: str) -> str:

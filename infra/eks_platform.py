@@ -81,6 +81,7 @@ def eks_platform(settings: EksSettings) -> Platform:
         storage=cluster.storage,
         hourly_cost_usd=cost.total,
         outputs={**cluster.outputs, "hourlyCost": cost.outputs(), "kubeconfig": cluster.kubeconfig},
+        instance=settings.kubernetes.instance,
     )
 
 

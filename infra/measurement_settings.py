@@ -1,16 +1,14 @@
 """Settings of what measures the transport beside the job: the bandwidth preflight and the comparison of two arms."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from infra.config_reader import ConfigReader
-from workload.verdict import EXPECTATIONS
+from workload.arms import Arms, arm_problems, arms_of, default_arms
+from workload.comparison import LEAST_REPEATS, LEAST_STEPS
 
-FEWEST_REPEATS = 3
 _SIZE = re.compile(r"[1-9]\d*[KMG]?")
-_ARM_KEYS = frozenset({"expect", "env"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,15 +25,14 @@ class PreflightSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
-    """The comparison after the job; `repeats` 0 makes none. `arms` empty takes the platform's own two.
+    """The comparison after the job; `repeats` 0 makes none. `arms` are the platform's own where none are named.
 
-    An arm is {"expect": transport, "env": {name: value}} under its name. `min_speedup` is what the first arm must reach
-    in tokens/s of the second; None demands none.
+    `min_speedup` is what the first arm must reach in tokens/s of the second; None demands none.
     """
 
     repeats: int
     steps: int
-    arms: Mapping[str, Mapping[str, Any]]
+    arms: Arms
     min_speedup: float | None
 
 
@@ -48,31 +45,17 @@ def read_preflight(read: ConfigReader) -> PreflightSettings:
     )
 
 
-def read_compare(read: ConfigReader, *, reserved: tuple[str, ...], by: str) -> CompareSettings:
+def read_compare(read: ConfigReader, *, expect: str, reserved: Sequence[str]) -> CompareSettings:
     repeats = read.integer("compareRepeats", at_least=0)
-    if 0 < repeats < FEWEST_REPEATS:
-        read.problem("compareRepeats", repeats, f"must be 0 (no comparison) or at least {FEWEST_REPEATS}")
+    if 0 < repeats < LEAST_REPEATS:
+        read.problem("compareRepeats", repeats, f"must be 0 (no comparison) or at least {LEAST_REPEATS}")
+    named = read.json_value("compareArms", dict)
+    problems = arm_problems(named, reserved=reserved) if named else []
+    for problem in problems:
+        read.problem("compareArms", "", problem)
     return CompareSettings(
         repeats=repeats,
-        steps=read.integer("compareSteps", at_least=2),
-        arms=_arms(read, reserved=reserved, by=by),
+        steps=read.integer("compareSteps", at_least=LEAST_STEPS),
+        arms=default_arms(expect) if problems else arms_of(named, expect, reserved=reserved),
         min_speedup=read.positive_number("compareMinSpeedup"),
     )
-
-
-def _arms(read: ConfigReader, *, reserved: tuple[str, ...], by: str) -> dict[str, dict[str, Any]]:
-    given = read.json_value("compareArms", dict)
-    if given and len(given) != 2:
-        read.problem("compareArms", ", ".join(given), "must be two arms")
-    arms: dict[str, dict[str, Any]] = {}
-    for name, arm in given.items():
-        env = arm.get("env", {}) if isinstance(arm, dict) else None
-        if not isinstance(env, dict) or not set(arm) <= _ARM_KEYS or not all(isinstance(v, str) for v in env.values()):
-            read.problem("compareArms", name, "must be {expect: TRANSPORT, env: {NAME: text}}")
-            continue
-        read.check_environment("compareArms", env, reserved=reserved, by=by)
-        if arm.get("expect") not in EXPECTATIONS:
-            said = f"{name}.expect {arm.get('expect')}"
-            read.problem("compareArms", said, f"is none of {', '.join(EXPECTATIONS)}")
-        arms[name] = {"expect": arm.get("expect"), "env": dict(env)}
-    return arms

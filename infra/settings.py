@@ -21,7 +21,7 @@ from infra.instances import InstanceType
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from infra.measurement_settings import CompareSettings, PreflightSettings, read_compare, read_preflight
 from infra.nccl_network import nccl_network
-from workload.errors import ReportedError
+from workload.errors import BadInputError, ReportedError
 from workload.verdict import EXPECTATIONS
 
 PROJECT = "ray-train-efa"
@@ -125,9 +125,10 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
     eks = read_eks(read) if platform == "eks" else None
     storage_path = read.text("storagePath", required=True)
     train = _train(read)
+    expect = read.one_of("expect", EXPECTATIONS)
     settings = Settings(
         platform=platform,
-        expect=read.one_of("expect", EXPECTATIONS),
+        expect=expect,
         storage_path=kubernetes.storage.seen_by_pods if kubernetes else storage_path,
         local=_local(read),
         kubernetes=kubernetes,
@@ -135,7 +136,7 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
         train=train,
         job=_job(read, nccl_network(_instance(kubernetes, eks), backend=train.backend)),
         preflight=read_preflight(read),
-        compare=read_compare(read, reserved=RESERVED_ENV, by=THE_JOB),
+        compare=read_compare(read, expect=expect, reserved=RESERVED_ENV),
         gate_max_eval_loss=read.positive_number("gateMaxEvalLoss"),
         declared=read.declared(without=SECRETS),
     )
@@ -179,7 +180,10 @@ def _train(read: ConfigReader) -> TrainSettings:
 def _instance(kubernetes: KubernetesSettings | None, eks: EksSettings | None) -> InstanceType | None:
     if eks is not None:
         return eks.gpu.instance
-    return kubernetes.instance if kubernetes is not None else None
+    try:
+        return kubernetes.instance if kubernetes is not None else None
+    except BadInputError:  # a type that is not known, which is a problem already
+        return None
 
 
 def _job(read: ConfigReader, network: Mapping[str, str]) -> JobSettings:

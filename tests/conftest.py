@@ -1,6 +1,7 @@
 """What every tier needs of the process that runs it."""
 
 import signal
+import sys
 
 import pytest
 
@@ -10,6 +11,12 @@ from tools.setup import kubernetes_provider
 # it: then nothing here that is interrupted would end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def keep_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider's process shows no traceback after an error that was reported; this one is shared."""
+    monkeypatch.setattr(sys, "tracebacklimit", 1000, raising=False)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

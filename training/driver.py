@@ -10,14 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from training import packages
-from training.checkpoint_files import require_complete, step_of
-from training.config import GPU, TrainConfig, parse_arguments
 from training.errors import TrainingError, first_line
 from training.failure import root_cause
-from training.model_source import check_model_exists
+from training.job_config import GPU, JobConfig
+from training.job_kind import Config, JobKind, RankTask
 from training.record import JobReport
-from training.run_directory import RUN_NAME, RunDirectory
-from training.train import TrainLoop, train_func
+from training.run_directory import RunDirectory
 from training.worker_setup import HOOK, PIP_VARIABLE, load_secrets, node_directory, working_directory
 
 EXIT_FAILED = 1
@@ -30,11 +28,11 @@ GROUP_START_S = 300
 _OWN_VARIABLES = {PIP_VARIABLE, "RAY_ADDRESS", "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"}
 
 
-def main(argv: Sequence[str]) -> int:
+def main(kind: JobKind[Config], argv: Sequence[str]) -> int:
     """Returns the exit code; the last line on stdout is the job's record."""
-    report = JobReport(started_at=time.time())
+    report = kind.report(started_at=time.time())
     try:
-        report.config = config = parse_arguments(argv)
+        report.config = config = kind.parse(argv)
     except TrainingError as error:
         report.finish(str(error))
         return EXIT_BAD_ARGUMENT
@@ -42,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     watchdog.daemon = True
     watchdog.start()
     try:
-        _run(config, report)
+        _run(kind, config, report)
     except TrainingError as error:
         report.finish(str(error))
         return EXIT_FAILED
@@ -56,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_FAILED
 
 
-def _give_up(report: JobReport, config: TrainConfig) -> None:
+def _give_up(report: JobReport, config: JobConfig) -> None:
     """End this process, and with it, by Ray's doing, every rank: also where ranks hang and fit() never returns."""
     told = True
     try:
@@ -67,7 +65,7 @@ def _give_up(report: JobReport, config: TrainConfig) -> None:
             os._exit(EXIT_FAILED)
 
 
-def _state_of_cluster(config: TrainConfig, report: JobReport) -> list[str]:
+def _state_of_cluster(config: JobConfig, report: JobReport) -> list[str]:
     """What Ray says of its nodes, where it says so at once: this is for a run in which something does not answer."""
     said: list[str] = []
 
@@ -106,12 +104,10 @@ def collective_seconds(deadline_s: float) -> int:
     return max(1, int(min(COLLECTIVE_S, deadline_s / COLLECTIVES_IN_DEADLINE)))
 
 
-def _run(config: TrainConfig, report: JobReport) -> None:
+def _run(kind: JobKind[Config], config: Config, report: JobReport) -> None:
     secret_names = load_secrets(working_directory())
     RunDirectory.of(config).create()
-    if config.resume_from is not None:
-        _check_resume(config)
-    check_model_exists(config.model_id)
+    kind.check(config)
 
     # Before Ray is imported, which reads them. Cold imports of torch on every rank exceed Ray's own minute.
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(min(GROUP_START_S, int(config.deadline_s) + 1)))
@@ -132,24 +128,11 @@ def _run(config: TrainConfig, report: JobReport) -> None:
         packages.activate(config.pip, node_directory())
     report.lost_before = frozenset(node["NodeID"] for node in ray.nodes() if not node["Alive"])
     report.world_size = count_ranks(config, ray.cluster_resources())
-    print(
-        f"[train] {config.model_id} on {config.dataset}: {config.steps} steps, "
-        f"{report.world_size} ranks x {config.batch_size} sequences x {config.seq_len} tokens",
-        flush=True,
-    )
-    _fit(config, report, secret_names)
+    print(f"[{config.mark}] {kind.describe(config, report.world_size)}", flush=True)
+    _fit(kind, config, report, secret_names)
 
 
-def _check_resume(config: TrainConfig) -> None:
-    assert config.resume_from is not None
-    step = step_of(require_complete(config.resume_from))
-    if step >= config.steps:
-        raise TrainingError(
-            f"--resume_from {config.resume_from}: of step {step}, so --steps {config.steps} leaves nothing to train"
-        )
-
-
-def _connect(config: TrainConfig) -> None:
+def _connect(config: JobConfig) -> None:
     import ray
 
     # Never address="auto", which takes whatever cluster it finds on the machine.
@@ -168,7 +151,7 @@ def _connect(config: TrainConfig) -> None:
         raise TrainingError(f"no Ray cluster to join at RAY_ADDRESS {address}: {first_line(error)}") from error
 
 
-def count_ranks(config: TrainConfig, resources: dict[str, float]) -> int:
+def count_ranks(config: JobConfig, resources: dict[str, float]) -> int:
     """Raises TrainingError where the cluster has fewer than --num_workers asks for, or none."""
     available = int(resources.get(config.worker_resource, 0))
     if available == 0:
@@ -181,7 +164,7 @@ def count_ranks(config: TrainConfig, resources: dict[str, float]) -> int:
     return config.num_workers or available
 
 
-def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) -> None:
+def _fit(kind: JobKind[Config], config: Config, report: JobReport, secret_names: Sequence[str]) -> None:
     importing = time.time()
     import ray
     from ray.train import FailureConfig, RunConfig, ScalingConfig
@@ -194,19 +177,19 @@ def _fit(config: TrainConfig, report: JobReport, secret_names: Sequence[str]) ->
     if config.worker_resource != GPU:
         scaling = ScalingConfig(num_workers=report.world_size, resources_per_worker={config.worker_resource: 1})
     environment = ray.get_runtime_context().runtime_env.get("env_vars", {})
-    loop = TrainLoop(
+    task = RankTask(
         config=config,
         job_environment=tuple(sorted({*environment, *secret_names} - _OWN_VARIABLES)),
         started_at=time.time(),
     )
     parent = RunDirectory.of(config).parent
     TorchTrainer(
-        train_func,
-        train_loop_config=loop,
+        kind.run_rank,
+        train_loop_config=task,
         torch_config=TorchConfig(backend=config.process_group, timeout_s=collective_seconds(config.deadline_s)),
         scaling_config=scaling,
         run_config=RunConfig(
-            name=RUN_NAME,
+            name=config.run_name,
             storage_path=parent.ray_path,
             storage_filesystem=parent.ray_file_system(),
             failure_config=FailureConfig(max_failures=config.max_failures),

@@ -1,22 +1,29 @@
 """What a rank can testify about itself, kept as one file a rank and attempt."""
 
-import hashlib
+import ctypes
 import importlib.metadata
+import itertools
 import os
 import platform
+import re
 import resource
 import socket
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import ray
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import FSDPModule
 
-from training import packages
+from training import efa_devices, packages, sharding, traffic
+from training.nccl_lines import NcclLines
 from training.storage import Folder, storage_errors
-from training.worker_setup import node_directory
+from training.worker_setup import node_directory, secret_names, working_directory
 
 ENVIRONMENT_PREFIXES = ("NCCL_", "FI_", "GLOO_")
+NVIDIA_DRIVER, EFA_DRIVER = Path("/proc/driver/nvidia/version"), Path("/sys/module/efa/version")
 
 
 def testify(
@@ -25,7 +32,7 @@ def testify(
     device: torch.device,
     job_environment: tuple[str, ...],
     requirements: tuple[str, ...],
-    transport_lines: list[str],
+    lines: NcclLines,
 ) -> dict[str, Any]:
     """Called by every rank together: node and local ranks follow Ray nodes, of which one address may hold several.
 
@@ -47,25 +54,76 @@ def testify(
         "backend": dist.get_backend(),
         "device": str(device),
         "device_name": _device_name(device),
-        "versions": _versions(device),
-        "environment": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(ENVIRONMENT_PREFIXES) or name == "RAY_DEDUP_LOGS"
-        },
         "job_environment": sorted(name for name in job_environment if name in os.environ),
         "packages": packages.installed(requirements, node_directory()),
-        "peak_memory_bytes": peak_memory_bytes(device),
-        "transport_lines": {
-            "count": len(transport_lines),
-            "sha256": hashlib.sha256("\n".join(transport_lines).encode()).hexdigest(),
+        **so_far(device, lines),
+    }
+
+
+def so_far(device: torch.device, lines: NcclLines) -> dict[str, Any]:
+    """The part of a testimony that grows while a rank runs."""
+    secret = secret_names(working_directory())
+    return {
+        "versions": _versions(device) | lines.versions,
+        "environment": {
+            name: value
+            for name, value in sorted(_environment().items())
+            if (name.startswith(ENVIRONMENT_PREFIXES) or name == "RAY_DEDUP_LOGS") and name not in secret
         },
+        "peak_memory_bytes": peak_memory_bytes(device),
+        "transport_lines": lines.testimony(),
     }
 
 
 def write_testimony(folder: Folder, testimony: dict[str, Any]) -> None:
     with storage_errors(folder):
         folder.write_json(f"rank-{testimony['rank']}.json", testimony)
+
+
+def read_devices(local_rank: int) -> efa_devices.Readings:
+    """The EFA counters of the node, read by one of its ranks. Called by every rank together: none is within a step."""
+    dist.barrier()
+    readings = efa_devices.read() if local_rank == 0 else {}
+    dist.barrier()
+    return readings
+
+
+def must_move(
+    module: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, nodes: Sequence[int], steps: int
+) -> dict[str, Any]:
+    """`must_move` with the least bytes of so many steps for this rank's node; {} where all ranks are on one."""
+    if len(set(nodes)) == 1:
+        return {}
+    return {"must_move": traffic.least(_units(module, optimizer, device), nodes, nodes[dist.get_rank()], steps)}
+
+
+def _units(module: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> list[traffic.Unit]:
+    """As fully_shard has grouped them: each parameter belongs to the innermost module that is sharded.
+
+    Only those of which the optimizer has updated a parameter: another may never have run.
+    """
+    policy = sharding.precision(device)
+    units: list[traffic.Unit] = []
+    seen: set[torch.nn.Parameter] = set()
+    for part in reversed([part for part in module.modules() if isinstance(part, FSDPModule)]):
+        own = [parameter for parameter in part.parameters() if parameter not in seen]
+        seen.update(own)
+        if any(optimizer.state.get(one) for one in own):
+            gathered = policy.param_dtype or own[0].dtype
+            units.append(
+                traffic.Unit(
+                    parameters=tuple(
+                        traffic.Parameter(
+                            rows=one.shape[0], row=one.shape[1:].numel(), trained=bool(optimizer.state.get(one))
+                        )
+                        for one in own
+                    ),
+                    gathered_bytes=gathered.itemsize,
+                    reduced_bytes=(policy.reduce_dtype or gathered).itemsize,
+                    reshards=part is not module,  # fully_shard's default
+                )
+            )
+    return units
 
 
 def peak_memory_bytes(device: torch.device) -> int:
@@ -79,6 +137,13 @@ def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
 
 
+def _environment() -> dict[str, str]:
+    """As C sees it: os.environ misses what libraries set by themselves, as NCCL does from /etc/nccl.conf."""
+    entries = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    told = itertools.takewhile(bool, (entries[index] for index in itertools.count()))
+    return dict(entry.decode(errors="replace").partition("=")[::2] for entry in told)
+
+
 def _versions(device: torch.device) -> dict[str, str]:
     versions = {
         "python": platform.python_version(),
@@ -88,4 +153,17 @@ def _versions(device: torch.device) -> dict[str, str]:
     }
     if device.type == "cuda":
         versions["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+        versions["cuda"] = str(torch.version.cuda)
+    if told := re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)\s", _text(NVIDIA_DRIVER)):
+        versions["nvidia_driver"] = told[1]
+    if version := _text(EFA_DRIVER).strip():
+        versions["efa_driver"] = version
     return versions
+
+
+def _text(file: Path) -> str:
+    """Empty where there is none."""
+    try:
+        return file.read_text()
+    except OSError:
+        return ""

@@ -4,15 +4,15 @@ from typing import Any
 
 from ray.train import UserCallback
 
-from training.config import TrainConfig
 from training.failure import cause_of
+from training.job_config import JobConfig
 from training.run_directory import RunDirectory
 
 
 class NewAttempts(UserCallback):  # type: ignore[misc]
     """Called in Ray Train's controller, whose output is the job's."""
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: JobConfig) -> None:
         self._config = config
         self._failures = 0
 
@@ -21,6 +21,7 @@ class NewAttempts(UserCallback):  # type: ignore[misc]
         if self._failures <= self._config.max_failures:
             cause = cause_of(worker_exceptions, RunDirectory.of(self._config).hosts())
             print(
-                f"[train] attempt {self._failures} is lost: {cause}; all ranks start anew as soon as each has a place",
+                f"[{self._config.mark}] attempt {self._failures} is lost: {cause}; "
+                "all ranks start anew as soon as each has a place",
                 flush=True,
             )

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from training.config import TrainConfig
 from training.errors import TrainingError
+from training.job_config import JobConfig
 from training.measure import RESULT
 from training.storage import Folder, open_folder, storage_errors
 
-RUN_NAME = "ray-train-fsdp-llm"
 _EVIDENCE, _ATTEMPT, _START, _KILLED = "evidence", "attempt-", "start.json", "killed"
 
 
@@ -21,10 +20,11 @@ class RunDirectory:
 
     storage: Folder
     run_id: str
+    name: str
 
     @classmethod
-    def of(cls, config: TrainConfig) -> "RunDirectory":
-        return cls(open_folder(config.storage_path), config.run_id)
+    def of(cls, config: JobConfig) -> "RunDirectory":
+        return cls(open_folder(config.storage_path), config.run_id, config.run_name)
 
     @property
     def parent(self) -> Folder:
@@ -32,7 +32,7 @@ class RunDirectory:
 
     @property
     def folder(self) -> Folder:
-        return self.parent / RUN_NAME
+        return self.parent / self.name
 
     @property
     def checkpoints(self) -> Folder:

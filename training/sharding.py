@@ -98,6 +98,13 @@ def prepare_backward(root: torch.nn.Module, options: Sharding, *, last: bool) ->
         root.set_reshard_after_backward(last)
 
 
+def precision(device: torch.device) -> MixedPrecisionPolicy:
+    """On CUDA the master weights stay float32, compute is bfloat16 and gradients are reduced in float32."""
+    if device.type == "cuda":
+        return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return MixedPrecisionPolicy()
+
+
 def transformer_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
     """The repeated layers, by the class names that every transformers model lists as not to be split."""
     names = {

@@ -8,56 +8,51 @@ starts the driver (driver.py), which lets Ray Train run train_func below once pe
 import os
 import signal
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from training.config import TrainConfig
+from training.job_kind import RankTask
+from training.nccl_lines import NcclLines, handed_back
 from training.run_directory import RunDirectory
+from training.worker_setup import raise_if_unprepared
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainLoop:
-    """What the driver hands to every rank."""
-
-    config: TrainConfig
-    job_environment: tuple[str, ...]
-    """Names of the variables the job was given."""
-    started_at: float
-    """Unix time at which the driver asked for the worker group."""
-
-
-def train_func(loop: TrainLoop) -> None:
+def train_func(loop: RankTask[TrainConfig]) -> None:
     """What each rank runs. Ray Train has made the process group: gloo between CPUs, NCCL between GPUs."""
+    import torch.distributed as dist
+
+    raise_if_unprepared()
+    with handed_back(dist.get_rank(), dist.get_backend()) as lines:
+        train(loop, lines)
+
+
+def train(loop: RankTask[TrainConfig], lines: NcclLines) -> None:
     # Imported here and not above: the driver and Ray's controller load this file as well, and need none of it.
     import gc
 
     import ray.train
-    import torch
     import torch.distributed as dist
-    from ray.train.torch import get_device
 
-    from training import checkpoint, evidence, worker_setup
+    from training import checkpoint, efa_devices, evidence
     from training.checkpoint_files import Progress, newest_complete, require_complete, step_folder
     from training.data import open_dataset, train_batch
     from training.evaluation import evaluate
     from training.measure import Stopwatch, write_result
     from training.model import load_model
+    from training.rank_device import rank_device
     from training.sharding import make_optimizer, shard
     from training.step import train_step
     from training.storage import storage_errors
 
     worker_group_s = time.time() - loop.started_at
-    worker_setup.raise_if_unprepared()
     gc.freeze()  # a million objects of the imports, which live as long as the process does
     config = loop.config
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    device: torch.device = get_device() if config.process_group == "nccl" else torch.device("cpu")
-    if device.type == "cpu":
-        torch.set_num_threads(threads_per_rank(ray.train.get_context().get_local_world_size()))
+    device = rank_device(config.process_group)
 
     def say(line: str) -> None:
         if rank == 0:
-            print(f"[train] {line}", flush=True)
+            print(f"[train] {line}\n", end="", flush=True)  # one write, so that no line of NCCL's comes between
 
     # One attempt ends where a rank dies; Ray then starts all ranks anew and this function from its top.
     run = RunDirectory.of(config)
@@ -83,7 +78,7 @@ def train_func(loop: TrainLoop) -> None:
         device=device,
         job_environment=loop.job_environment,
         requirements=config.pip,
-        transport_lines=[],
+        lines=lines,
     )
     nodes: list[int] = [0] * world_size
     dist.all_gather_object(nodes, testimony["node_rank"])
@@ -119,6 +114,7 @@ def train_func(loop: TrainLoop) -> None:
     saved = newest
     storage = ray.train.get_context().get_storage()
     tokens_per_step = config.batch_size * config.seq_len * world_size
+    before_steps = evidence.read_devices(testimony["local_rank"])
 
     for step in range(progress.step + 1, config.steps + 1):
         if step == config.kill_at_step and rank == world_size - 1 and run.claim_kill():
@@ -151,8 +147,12 @@ def train_func(loop: TrainLoop) -> None:
                 checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
             )
 
+    testimony |= efa_devices.testimony(before_steps, evidence.read_devices(testimony["local_rank"]))
+    testimony |= evidence.must_move(module, optimizer, device, nodes, len(stopwatch.steps))
     eval_after = evaluation("after")
-    testimony["peak_memory_bytes"] = evidence.peak_memory_bytes(device)
+    dist.barrier()
+    lines.finish()  # after the last collective, so that the testimony counts all of NCCL's lines
+    testimony |= evidence.so_far(device, lines)
     evidence.write_testimony(run.attempt(attempt), testimony)
     if rank == 0:
         write_result(
@@ -164,17 +164,12 @@ def train_func(loop: TrainLoop) -> None:
             eval_after=eval_after,
             saved=saved,
         )
-    dist.barrier()
-
-
-def threads_per_rank(ranks_here: int) -> int:
-    """Torch threads that leave no core with two. Ranks of several Ray nodes on one host count together."""
-    return max(1, (os.cpu_count() or 1) // ranks_here)
 
 
 if __name__ == "__main__":
     import sys
 
     from training.driver import main
+    from training.train_job import TRAINING
 
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(TRAINING, sys.argv[1:]))

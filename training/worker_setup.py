@@ -5,7 +5,7 @@ import json
 import os
 from pathlib import Path
 
-from training import packages
+from training import nccl_lines, packages
 from training.errors import TrainingError
 
 PIP_VARIABLE = "RAY_TRAIN_EFA_PIP"
@@ -20,6 +20,7 @@ def prepare_worker() -> None:
     # sixth of that time goes into scanning them again and again.
     gc.set_threshold(100_000, 20, 100)
     load_secrets(working_directory())
+    nccl_lines.prepare(session_directory() / "nccl")
     requirements = json.loads(os.environ.get(PIP_VARIABLE, "[]"))
     if requirements:
         try:
@@ -45,17 +46,30 @@ def working_directory() -> Path:
 
 def load_secrets(directory: Path) -> list[str]:
     """Put the secret variables that travel with the job into the environment; returns their names, never values."""
-    file = directory / SECRETS_FILE
-    if not file.is_file():
-        return []
-    secrets = json.loads(file.read_text())
+    secrets = _secrets(directory)
     os.environ.update(secrets)
     return sorted(secrets)
 
 
+def secret_names(directory: Path) -> frozenset[str]:
+    """Of the variables that travel with the job in secret."""
+    return frozenset(_secrets(directory))
+
+
+def _secrets(directory: Path) -> dict[str, str]:
+    file = directory / SECRETS_FILE
+    secrets: dict[str, str] = json.loads(file.read_text()) if file.is_file() else {}
+    return secrets
+
+
 def node_directory() -> Path:
     """A directory that all Ray processes of this node share and that goes with the Ray session."""
+    return session_directory() / "job_packages"
+
+
+def session_directory() -> Path:
+    """Ray's own, on this node."""
     import ray
 
     context = ray.get_runtime_context()
-    return Path(context.get_temp_dir(), context.get_session_name(), "job_packages")
+    return Path(context.get_temp_dir(), context.get_session_name())

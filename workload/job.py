@@ -1,4 +1,4 @@
-"""The life of one training job: submit it or find it running, follow it to its end, stop it when its time is up."""
+"""The life of one job: submit it or find it running, follow it to its end, stop it when its time is up."""
 
 import dataclasses
 import shlex
@@ -10,11 +10,14 @@ import requests
 from workload.errors import ReportedError
 from workload.head import Endpoint, Head, reach
 from workload.job_following import Following, JobOutcome, JobRequest, persisting, stop_and_wait
-from workload.job_spec import RUN_NAME, attempt_of, command_line, submission_id, submission_stem
+from workload.job_kind import is_ours
+from workload.job_spec import attempt_of, command_line, submission_id, submission_stem
 from workload.jobs_api import JobsApi, JobState, running
 from workload.run_folder import create, is_settled
 
 RUN_VARIABLE = "RAY_TRAIN_EFA_RUN"
+# What NCCL must tell for a verdict. No part of a spec: what is told of a run decides no other.
+DEFAULT_ENV = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV"}
 # Without the first, Ray folds a line of one rank into another's whenever they differ only in words with digits.
 FIXED_ENV = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0", "PYTHONUNBUFFERED": "1"}
 
@@ -33,7 +36,7 @@ def run(request: JobRequest, *, say: Callable[[str], None], interrupt: Event) ->
                 f"the Ray head runs Ray {ray_version}, the RayCluster was declared with {request.head.ray_version}: "
                 "use the image that was declared, or declare the version of the image"
             )
-        stem = submission_stem(request.spec.digest(), session)
+        stem = submission_stem(request.spec.digest(), session, request.kind.run_name)
         state, attempt = persisting(lambda: _submit_or_find(api, request, stem, say))
         return Following(api, request, state, attempt, session, ray_version, say).to_the_end(interrupt)
 
@@ -85,7 +88,7 @@ def _submit_or_find(api: JobsApi, request: JobRequest, stem: str, say: Callable[
         entrypoint=shlex.join(_entrypoint(request, identifier)),
         training=request.training,
         # A node remembers for ten minutes that an environment could not be set up there: each attempt has its own.
-        env={**request.spec.env, **FIXED_ENV, RUN_VARIABLE: identifier},
+        env={**DEFAULT_ENV, **request.spec.env, **FIXED_ENV, RUN_VARIABLE: identifier},
         secret_env=request.spec.secret_env,
         metadata={"spec": request.spec.digest(), "attempt": str(attempt)},
     ):
@@ -101,7 +104,7 @@ def _mind_others(jobs: Sequence[JobState], request: JobRequest, say: Callable[[s
 
     A job that was submitted by other means may hold none: it is only named.
     """
-    ours = [job.submission_id for job in running(jobs) if job.submission_id.startswith(f"{RUN_NAME}-")]
+    ours = [job.submission_id for job in running(jobs) if is_ours(job.submission_id)]
     where = request.head.named
     if ours:
         raise ReportedError(
@@ -126,4 +129,4 @@ def _entrypoint(request: JobRequest, identifier: str) -> list[str]:
         "run_id": identifier,
         "deadline_s": request.deadline_s,
     }
-    return ["python", "-m", "training.train", *command_line(arguments)]
+    return ["python", "-m", request.kind.module, *command_line(arguments)]

@@ -12,6 +12,7 @@ import requests
 from workload.errors import ReportedError, RunInterruptedError
 from workload.head import Head
 from workload.job_failure import failure_text
+from workload.job_kind import TRAINING, JobKind
 from workload.job_record import RecordCollector
 from workload.job_spec import JobSpec
 from workload.jobs_api import JobsApi, JobState, JobUnknownError
@@ -45,6 +46,7 @@ class JobRequest:
     storage: str
     deadline_s: float
     placement: Sequence[Mapping[str, Any]] = ()
+    kind: JobKind = TRAINING
 
     @property
     def ranks(self) -> int:
@@ -88,7 +90,7 @@ class Following:
         self._log_path = folder / LOG
         pods = {str(pod["pod_ip"]): str(pod["name"]) for pod in request.placement if pod.get("pod_ip")}
         self._progress = Progress(say, pods=pods)
-        self._records = RecordCollector(self._id)
+        self._records = RecordCollector(self._id, schema=request.kind.schema, required=request.kind.required)
         self._redact = redactor = Redactor(request.spec.secret_env.values())
         self._log = LogStream(api.client, self._id, self._log_path, on_line=self._line, redact=redactor)
         self._elapsed_before = max(0.0, time.time() - state.started_at) if state.started_at else 0.0
@@ -118,12 +120,9 @@ class Following:
             )
         if record is None:
             raise self._settled(self._failure(f"job {self._id} SUCCEEDED but {self._records.problem}"))
-        if record["world_size"] != self._request.ranks:
-            raise self._settled(
-                self._failure(
-                    f"job {self._id} reports {record['world_size']} ranks, {self._request.ranks} were asked for"
-                )
-            )
+        if (ranks := record["world_size"]) != self._request.ranks:
+            problem = f"job {self._id} reports {ranks} ranks, {self._request.ranks} were asked for"
+            raise self._settled(self._failure(problem))
         return JobOutcome(
             submission_id=self._id,
             attempt=self._attempt,

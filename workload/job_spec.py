@@ -1,4 +1,4 @@
-"""PURE: what a training job is made of, which of it decides whether a run is due, and the name a run gets from it."""
+"""PURE: what a job is made of, which of it decides whether a run is due, and the name a run gets from it."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ RUN_NAME = "ray-train-fsdp-llm"
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """A job as declared. `arguments` are training/train.py's, without the leading dashes."""
+    """A job as declared. `arguments` are its program's, without the leading dashes."""
 
     training_digest: str
     arguments: Mapping[str, Any]
@@ -84,14 +84,14 @@ def training_digest(folder: Path) -> str:
     return whole.hexdigest()
 
 
-def submission_stem(spec_digest: str, session_name: str) -> str:
-    """What the attempts of one spec on one head share.
+def submission_stem(spec_digest: str, session_name: str, run_name: str = RUN_NAME) -> str:
+    """What the attempts of one spec on one head share; `run_name` is that of the job's kind.
 
     The head's session is part of it: a new head has an empty job table, and storage named after a lost run must not be
     picked up again (Train V2 resumes any snapshot it finds under its storage path).
     """
     session = hashlib.sha256(session_name.encode()).hexdigest()[:6]
-    return f"{RUN_NAME}-{spec_digest[:10]}-{session}"
+    return f"{run_name}-{spec_digest[:10]}-{session}"
 
 
 def submission_id(stem: str, attempt: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 STEP = "[train] step "
-PHASE = "[train] "
+PHASES = ("[train] ", "[bandwidth] ")
 ERROR = "[error] "
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -21,6 +21,10 @@ _DISK = re.compile(
 def plain(line: str) -> str:
     """The line without colour codes and without the `(Actor pid=..., ip=...)` that Ray puts before it."""
     return _RAY_PREFIX.sub("", _COLOUR.sub("", line.rstrip("\r\n")))
+
+
+def _unmarked(text: str) -> str:
+    return text.partition("] ")[2]
 
 
 class Progress:
@@ -58,10 +62,10 @@ class Progress:
         elif full := _DISK.match(text):
             self._full_disk(full["ip"] or "of the head", full["what"])
         elif text.startswith(STEP):
-            self._step(text.removeprefix(PHASE))
-        elif text.startswith(PHASE):
+            self._step(_unmarked(text))
+        elif text.startswith(PHASES):
             self._release()
-            self._show(text.removeprefix(PHASE))
+            self._show(_unmarked(text))
         else:
             self._tail.append(text)
 

@@ -12,6 +12,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 from workload.head import Head
 from workload.job_spec import JobSpec, file_digests
 from workload.provider_process import differing, interrupt, reported, say
+from workload.verdict import Wanted, wanted_of
 
 IDENTITY = (
     "training_digest",
@@ -52,7 +53,7 @@ class RayTrainJobProvider(ResourceProvider):
         request = job_request(props)
         outcome = job.run(request, say=say, interrupt=interrupt)
         request = dataclasses.replace(request, placement=at_the_end(request.head, request.placement))
-        record_path, record = write_run_record(request, outcome, expect=props["expect"], settings=props["settings"])
+        record_path, record = write_run_record(request, outcome, wanted=wanted_of(props), settings=props["settings"])
         say(f"job {outcome.submission_id} SUCCEEDED; record {record_path}")
         outs = {
             **props,
@@ -115,9 +116,9 @@ def job_request(props: Mapping[str, Any]) -> Any:
 class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
     """A run of training/train.py on a Ray head, stored once it SUCCEEDED and reported, whatever the verdict on it.
 
-    `head` is `infra.ray_head.RayHead.inputs()`. `storage` is where checkpoints go, as the ranks see it. `expect` is the
-    transport the record is judged by; it decides no rerun. `placement` says for the record which pods ran it, where and
-    of which image; it decides none either.
+    `head` is `infra.ray_head.RayHead.inputs()`. `storage` is where checkpoints go, as the ranks see it. `wanted` is
+    what the record is judged by; it decides no rerun. `placement` says for the record which pods ran it, where and of
+    which image; it decides none either.
     """
 
     submission_id: pulumi.Output[str]
@@ -146,7 +147,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
         run_id: str,
         storage: pulumi.Input[str],
         deadline_seconds: int,
-        expect: str,
+        wanted: Wanted,
         settings: Mapping[str, Any],
         placement: pulumi.Input[Sequence[Mapping[str, Any]]] = (),
         opts: pulumi.ResourceOptions | None = None,
@@ -168,7 +169,9 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
                 "run_id": run_id,
                 "storage": storage,
                 "deadline_seconds": deadline_seconds,
-                "expect": expect,
+                "expect": wanted.expect,
+                "nics": wanted.nics,
+                "gdr": wanted.gdr,
                 "settings": dict(settings),
                 "placement": placement,
                 **dict.fromkeys(OUTPUTS),

@@ -12,10 +12,10 @@ from workload.provider_process import reported, say
 from workload.quality import gate_message, quality_failures
 from workload.run_record import is_on_record, write_verdict
 from workload.transport import judge
-from workload.verdict import RULES, Verdict
+from workload.verdict import RULES, Verdict, Wanted, wanted_of
 
 # A resource of this provider keeps its place in old states by this import path: do not rename module or class.
-DECIDING = ("submission_id", "expect", "rules", "transport", "eval_loss_after", "max_eval_loss")
+DECIDING = ("submission_id", "expect", "nics", "gdr", "rules", "transport", "eval_loss_after", "max_eval_loss")
 
 
 class RunGateProvider(ResourceProvider):
@@ -45,7 +45,7 @@ class RunGateProvider(ResourceProvider):
 
 def _judgement(props: Mapping[str, Any]) -> tuple[Verdict, list[str]]:
     quality = quality_failures(props.get("eval_loss_after"), props.get("max_eval_loss"))
-    return judge(props["transport"], props["expect"]), quality
+    return judge(props["transport"], wanted_of(props)), quality
 
 
 def _judged(props: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class RunGate(Resource, module="workload", name="RunGate"):
         record: pulumi.Input[str],
         transport: pulumi.Input[Mapping[str, Any]],
         eval_loss_after: pulumi.Input[float | None],
-        expect: str,
+        wanted: Wanted,
         max_eval_loss: float | None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -82,7 +82,9 @@ class RunGate(Resource, module="workload", name="RunGate"):
                 "record": record,
                 "transport": transport,
                 "eval_loss_after": eval_loss_after,
-                "expect": expect,
+                "expect": wanted.expect,
+                "nics": wanted.nics,
+                "gdr": wanted.gdr,
                 "rules": RULES,
                 "max_eval_loss": max_eval_loss,
                 "verdict": None,

@@ -1,6 +1,5 @@
 """The run record: what ran, exactly, and what came of it. `run_record.schema.json` is its contract."""
 
-import datetime
 import json
 import subprocess
 import time
@@ -9,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workload import record_file
 from workload.errors import ReportedError
-from workload.job_record import transport_of
 from workload.run_folder import RECORD, settle
 from workload.transport import judge
-from workload.verdict import Verdict
+from workload.transport_evidence import collect
+from workload.verdict import Verdict, Wanted
 
 if TYPE_CHECKING:
     from workload.job_following import JobOutcome, JobRequest
@@ -24,13 +24,13 @@ SCHEMA = "ray-train-efa/run-record/1"
 
 
 def write_run_record(
-    request: "JobRequest", outcome: "JobOutcome", *, expect: str, settings: Mapping[str, Any]
+    request: "JobRequest", outcome: "JobOutcome", *, wanted: Wanted, settings: Mapping[str, Any]
 ) -> tuple[Path, dict[str, Any]]:
     """Writes `runs/<submission id>/record.json` and returns its path and content.
 
-    Raises ReportedError when the job's report does not make a valid record.
+    Raises ReportedError when the job's report does not make a valid record, or its log cannot be read.
     """
-    record = build(request, outcome, expect=expect, settings=settings, code=_commit(request.training.parent))
+    record = build(request, outcome, wanted=wanted, settings=settings, code=_commit(request.training.parent))
     problems = schema_problems(record)
     if problems:
         headline = f"the report of job {outcome.submission_id} makes no valid run record:"
@@ -38,7 +38,7 @@ def write_run_record(
         settle(request.runs / outcome.submission_id, message)
         raise ReportedError(message)
     path = request.runs / outcome.submission_id / RECORD
-    _write(path, record)
+    record_file.write(path, record)
     return path, record
 
 
@@ -47,9 +47,9 @@ def write_verdict(path: Path, verdict: Verdict, quality: Sequence[str]) -> None:
     if not path.exists():
         return
     record = json.loads(path.read_text(encoding="utf-8"))
-    record["verdict"] = {**_verdict(verdict), "judgedAt": _iso(time.time())}
+    record["verdict"] = {**_verdict(verdict), "judgedAt": record_file.iso(time.time())}
     record["quality"] = {"passed": not quality, "reasons": list(quality)}
-    _write(path, record)
+    record_file.write(path, record)
 
 
 def is_on_record(path: Path, verdict: Verdict, quality: Sequence[str]) -> bool:
@@ -76,13 +76,13 @@ def build(
     request: "JobRequest",
     outcome: "JobOutcome",
     *,
-    expect: str,
+    wanted: Wanted,
     settings: Mapping[str, Any],
     code: tuple[str | None, bool | None],
 ) -> dict[str, Any]:
     """The record of a job that SUCCEEDED, from what was asked for and what the job reported."""
     spec, reported = request.spec, outcome.record
-    transport = transport_of(reported)
+    transport = collect(reported, outcome.log)
     evaluation = reported["eval"]
     ranks = reported["attempts"][-1]["ranks"] if reported["attempts"] else []
     checkpoint = reported.get("checkpoint")
@@ -91,8 +91,8 @@ def build(
         "submissionId": outcome.submission_id,
         "attempt": outcome.attempt,
         "status": "SUCCEEDED",
-        "startedAt": _iso(outcome.started_at),
-        "endedAt": _iso(outcome.ended_at),
+        "startedAt": record_file.iso(outcome.started_at),
+        "endedAt": record_file.iso(outcome.ended_at),
         "image": {"reference": spec.image, "digest": image_digest(request.placement)},
         "code": {"trainingDigest": spec.training_digest, "commit": code[0], "dirty": code[1]},
         "cluster": {
@@ -112,7 +112,7 @@ def build(
         "settings": dict(sorted(settings.items())),
         "versions": ranks[0].get("versions", {}) if ranks else {},
         "transport": transport,
-        "verdict": _verdict(judge(transport, expect)),
+        "verdict": _verdict(judge(transport, wanted)),
         "quality": {"passed": None, "reasons": ["not judged yet"]},
         "throughput": {
             "tokensPerSecond": reported.get("tokens_per_second"),
@@ -170,19 +170,6 @@ def _machine(pod: Mapping[str, Any] | None) -> dict[str, Any]:
     if pod is None:
         return {}
     return {"machine": pod.get("node"), "zone": pod.get("zone"), "instanceType": pod.get("instance_type")}
-
-
-def _iso(moment: float) -> str:
-    return datetime.datetime.fromtimestamp(moment, datetime.UTC).isoformat(timespec="milliseconds")
-
-
-def _write(path: Path, record: Mapping[str, Any]) -> None:
-    temporary = path.with_suffix(".json.new")
-    try:
-        temporary.write_text(json.dumps(record, indent=2, sort_keys=False) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise ReportedError(f"the run record {path} cannot be written: {error}") from error
 
 
 def _commit(folder: Path) -> tuple[str | None, bool | None]:

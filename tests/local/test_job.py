@@ -102,6 +102,16 @@ def test_a_job_is_followed_to_its_report(runner: Runner) -> None:
     assert "step 4/4" in outcome.log.read_text()
 
 
+def test_nccl_is_told_to_say_what_a_verdict_needs_unless_the_job_says_otherwise(runner: Runner) -> None:
+    shown = "=NCCL_DEBUG,=NCCL_DEBUG_SUBSYS,=RAY_DEDUP_LOGS"
+    log = runner.run(runner.request("by default", QUICK_SHOW=shown)).log.read_text()
+    assert "value of NCCL_DEBUG is INFO\n" in log and "value of NCCL_DEBUG_SUBSYS is INIT,NET,ENV\n" in log
+    request = runner.request("quieter", QUICK_SHOW=shown, NCCL_DEBUG="WARN", RAY_DEDUP_LOGS="1")
+    log = runner.run(request).log.read_text()
+    assert "value of NCCL_DEBUG is WARN\n" in log
+    assert "value of RAY_DEDUP_LOGS is 0\n" in log, "whole lines are no matter of taste"
+
+
 def test_the_same_job_again_is_another_attempt_once_the_first_is_on_record(runner: Runner) -> None:
     request = runner.request("twice")
     first = runner.run(request)

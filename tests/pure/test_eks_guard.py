@@ -1,7 +1,6 @@
 """An eks stack keeps what AWS takes once: other values are refused with both of them and every way out."""
 
 import dataclasses
-import sys
 from typing import Any
 
 import pulumi
@@ -33,9 +32,7 @@ SUBNETS = ExistingNetwork(
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch) -> Any:
-    # A provider's process shows no traceback after such an error; this one is shared.
-    monkeypatch.setattr(sys, "tracebacklimit", 1000, raising=False)
+def clean() -> Any:
     yield
     pulumi.runtime.set_all_config({}, [])
 

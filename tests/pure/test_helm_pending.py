@@ -3,7 +3,6 @@
 import base64
 import gzip
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -168,8 +167,7 @@ class ApiServer:
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    monkeypatch.setattr(sys, "tracebacklimit", 1000, raising=False)
+def api() -> Iterator[ApiServer]:
     server = ApiServer()
     yield server
     server.server.shutdown()

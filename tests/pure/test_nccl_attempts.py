@@ -61,6 +61,40 @@ def test_a_channel_of_the_network_is_rather_between_hosts_and_another_rather_wit
     assert edges_by_communicator(read([*swapped, channel("a", 1, local)])) == {"0xa": 1}
 
 
+def test_lines_of_the_same_ranks_are_told_apart_by_each_thing_they_name() -> None:
+    """In one log, so that what was found for one line is not taken for the next."""
+    lines = [*member("a", 1, 0, 0, "0xa", ranks=3), *member("a", 1, 0, 0, "0xb", ranks=3)]
+    lines += [*member("b", 2, 0, 1, "0xa", ranks=3), *member("b", 3, 1, 1, "0xb", ranks=3)]
+    lines += [*member("b", 3, 1, 2, "0xa", ranks=3), *member("b", 2, 0, 2, "0xb", ranks=3)]
+    said = ["{}[0] -> 0[0] [receive]", "{}[1] -> 0[0] [receive]", "0[0] -> {}[0] [send]", "0[0] -> {}[1] [send]"]
+    of_first = [channel("a", 1, f"{text.format(1 if '[1]' not in text else 2)} via NET/OFI/0") for text in said]
+    of_second = [channel("a", 1, f"{text.format(2 if '[1]' not in text else 1)} via NET/OFI/0") for text in said]
+    for one, other in zip(of_first, of_second, strict=True):
+        assert edges_by_communicator(read([*lines, one])) == {"0xa": 1}
+        assert edges_by_communicator(read([*lines, other])) == {"0xb": 1}
+    assert edges_by_communicator(read([*lines, *of_first, *of_second])) == {"0xa": 4, "0xb": 4}
+
+
+def test_lines_of_the_same_ranks_are_told_apart_by_what_they_go_over() -> None:
+    sockets = [line.replace("Libfabric", "Socket") for line in member("a", 1, 0, 0, "0xb")]
+    lines = [*member("a", 1, 0, 0, "0xa"), *member("b", 2, 0, 1, "0xa"), *sockets, *member("b", 2, 0, 1, "0xb")]
+    ways = [channel("a", 1, f"0[0] -> 1[0] [send] via NET/{name}/0") for name in ("Libfabric", "Socket")]
+    for both in (ways, ways[::-1]):
+        edges = read([*lines, *both]).attempts[0].edges
+        assert {(edge.network, edge.communicator) for edge in edges} == {("Libfabric", "0xa"), ("Socket", "0xb")}
+    within = [*member("a", 1, 0, 0, "0xa"), *member("a", 3, 1, 1, "0xa"), *member("a", 1, 0, 0, "0xb")]
+    net, local = "0[0] -> 1[1] [send] via NET/Libfabric/0", "0[0] -> 1[1] [send] via P2P/CUMEM"
+    both = [channel("a", 1, net), channel("a", 1, local)]
+    edges = read([*within, *member("b", 2, 1, 1, "0xb"), *both]).attempts[0].edges
+    assert {(edge.kind, edge.communicator) for edge in edges} == {("NET", "0xb"), ("P2P", "0xa")}
+
+
+def test_a_rank_that_is_not_seen_is_not_taken_for_one_of_another_host() -> None:
+    net = channel("a", 1, "0[0] -> 1[1] [send] via NET/Libfabric/0")
+    within, unseen = [*member("a", 1, 0, 0, "0xa"), *member("a", 3, 1, 1, "0xa")], member("a", 1, 0, 0, "0xb")
+    assert edges_by_communicator(read([*within, *unseen, net])) == {"0xa": 1}
+
+
 def test_a_channel_to_a_rank_that_is_not_seen_has_an_unknown_host() -> None:
     lines = [*member("a", 1, 0, 0, "0xa"), channel("a", 1, "0[0] -> 1[0] [send] via NET/Socket/0")]
     (edge,) = read(lines).attempts[0].edges
@@ -105,8 +139,32 @@ def test_processes_without_communicator_are_of_the_attempt_they_ran_in_else_an_a
     assert not after.attempts[1].communicators
 
 
+def test_processes_without_communicator_are_together_only_where_they_stand_together() -> None:
+    run = Run(gpus=1).text()
+    before, after = ([f"{host}:{pid}:1 [0] NCCL INFO x" for host in "ab"] for pid in (900, 901))
+    whole = read([*before, *run, *after])
+    assert ([len(one.processes) for one in whole.attempts], whole.counting) == ([2, 2, 2], (2,))
+    files = read(before, after)
+    assert ([len(one.processes) for one in files.attempts], files.counting) == ([2, 2], (0, 1))
+
+
+def test_a_communicator_has_as_many_ranks_as_the_most_that_any_of_them_says() -> None:
+    lines = [line.replace("nranks 2", "nranks 3") if ":71:" in line else line for line in Run(gpus=1).text()]
+    (communicator,) = read(lines).attempts[0].communicators
+    assert (communicator.ranks, communicator.complete) == (3, False)
+
+
+def test_a_rank_that_is_there_twice_has_the_devices_of_both() -> None:
+    lines = [*member("a", 1, 0, 0, "0xa"), *member("b", 2, 0, 1, "0xa"), *member("b", 3, 1, 1, "0xa")]
+    for device in (0, 1):
+        assert edges_by_communicator(read([*lines, channel("a", 1, f"0[0] -> 1[{device}] [send] via NET/IB/0")])) == {
+            "0xa": 1
+        }
+
+
 def test_what_counts_is_what_none_is_known_to_have_followed() -> None:
-    first, second = Run(gpus=1).text(), Run(gpus=1, first_pid=170, comm_id="0xb").text()
+    run = Run(nccl=(2, 30), gpus=1)
+    first, second = run.text(), run.but(first_pid=170, comm_id="0xb").text()
     assert (read([*first, *second]).counting, read([*first, *second]).side_by_side) == ((1,), False)
     apart = read(first, second)
     assert (apart.counting, apart.side_by_side) == ((0, 1), False)

@@ -41,11 +41,18 @@ class Recorded(pulumi.runtime.Mocks):
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
+def settings() -> dict[str, Any]:
+    """Changes of the local stack's, by their names."""
+    return {}
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> Iterator[Recorded]:
     monkeypatch.chdir(ROOT)
     declared = yaml.safe_load(Path("Pulumi.yaml").read_text())["config"]
     values = {f"{PROJECT}:{key}": setting["default"] for key, setting in declared.items()}
     values |= yaml.safe_load(Path("Pulumi.local.yaml").read_text())["config"]
+    values |= {f"{PROJECT}:{key}": value for key, value in settings.items()}
     pulumi.runtime.set_all_config({key: v if isinstance(v, str) else json.dumps(v) for key, v in values.items()}, [])
     mocks = Recorded()
     pulumi.runtime.set_mocks(mocks, project=PROJECT, stack="local", preview=False)
@@ -71,6 +78,29 @@ def test_the_local_platform_is_a_cluster_a_job_and_a_gate(program: Recorded) -> 
         "workload:RayTrainJob",
         "workload:RunGate",
     ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"preflightBandwidth": True, "preflightSizes": ["1M"], "preflightMinBusBandwidth": "2", "jobRunId": "2"}],
+)
+def test_a_preflight_is_of_the_jobs_cluster_and_environment_and_measures_anew_with_it(program: Recorded) -> None:
+    preflight, job = program.resources["preflight"].inputs, program.resources["train"].inputs
+    for shared in ("head", "env", "image", "cluster_spec_digest", "run_id", "storage", "expect"):
+        assert preflight[shared] == job[shared], shared
+    assert (preflight["sizes"], preflight["min_busbw_gbs"], preflight["run_id"]) == (["1M"], 2.0, "2")
+    assert "compare" not in program.resources
+
+
+@pytest.mark.parametrize("settings", [{"compareRepeats": 4, "compareSteps": 9, "compareMinSpeedup": "1.2"}])
+def test_a_comparison_is_of_the_job_and_has_a_gate_of_its_own(program: Recorded) -> None:
+    comparison, job = program.resources["compare"].inputs, program.resources["train"].inputs
+    for shared in ("head", "env", "arguments", "training_digest", "cluster_spec_digest", "run_id", "expect"):
+        assert comparison[shared] == job[shared], shared
+    assert (comparison["repeats"], comparison["steps"]) == (4, 9)
+    assert [arm["name"] for arm in comparison["arms"]] == ["gloo", "gloo-lazy"]
+    assert program.resources["compare-gate"].inputs["min_speedup"] == 1.2
+    assert "preflight" not in program.resources
 
 
 def test_the_job_gets_what_the_settings_and_the_head_say(program: Recorded) -> None:

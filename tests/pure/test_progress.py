@@ -41,6 +41,13 @@ def test_step_lines_are_thinned_and_phases_are_not() -> None:
     ]
 
 
+def test_a_measurement_s_lines_are_shown_too() -> None:
+    watched = Watched()
+    watched.progress.line("(RayTrainWorker pid=1) [bandwidth] all_reduce 64M: busbw 3 GB/s")
+    watched.progress.line("[elsewhere] all_reduce 64M: busbw 3 GB/s")
+    assert watched.shown == ["all_reduce 64M: busbw 3 GB/s"]
+
+
 def test_before_a_phase_the_step_that_was_held_back_is_shown() -> None:
     watched = Watched()
     watched.progress.line("[train] step 1/3")

@@ -1,21 +1,17 @@
 """The dynamic providers' own decisions: what is a change, and what a failed gate says."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.pure.test_transport import transport
+from tests.support.marked_run import MarkedRun
+from tests.support.nccl_run import Run
 from workload.errors import ReportedError
 from workload.ray_train_job import IDENTITY, OUTPUTS, RayTrainJobProvider
 from workload.run_gate import RunGateProvider
 from workload.verdict import RULES
-
-
-@pytest.fixture(autouse=True)
-def keep_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "tracebacklimit", 1000, raising=False)
 
 
 def job_inputs(**changes: Any) -> dict[str, Any]:
@@ -34,6 +30,8 @@ def job_inputs(**changes: Any) -> dict[str, Any]:
         "storage": "runs",
         "deadline_seconds": 60,
         "expect": "gloo",
+        "nics": None,
+        "gdr": False,
         "settings": {"expect": "gloo"},
         **changes,
     }
@@ -51,6 +49,7 @@ def in_state(inputs: dict[str, Any]) -> dict[str, Any]:
         {"head": {"address": "http://127.0.0.1:2", "token": "two"}},
         {"secret_env": {"HF_TOKEN": "two"}},
         {"expect": "efa", "settings": {"expect": "efa"}},
+        {"nics": 4, "gdr": True},
         {"deadline_seconds": 90},
         {"storage": "/elsewhere"},
         {},
@@ -76,6 +75,8 @@ def gate_inputs(tmp_path: Path, **changes: Any) -> dict[str, Any]:
         "transport": transport(),
         "eval_loss_after": 2.0,
         "expect": "gloo",
+        "nics": None,
+        "gdr": False,
         "rules": RULES,
         "max_eval_loss": None,
         **changes,
@@ -95,6 +96,23 @@ def test_a_refuted_run_fails_on_create_and_on_a_changed_expectation(tmp_path: Pa
         RunGateProvider().update("gate", gate_inputs(tmp_path), gate_inputs(tmp_path, expect="efa"))
 
 
+def test_a_gate_asks_for_the_interfaces_and_the_gpudirect_of_the_instance_type(tmp_path: Path) -> None:
+    over_efa = MarkedRun(run=Run(nics=4)).collected(tmp_path)
+    gate = gate_inputs(tmp_path, transport=over_efa, expect="efa", nics=4.0)
+    assert (RunGateProvider().create(gate).outs or {})["verdict"] == "proven"
+    with pytest.raises(ReportedError, match="found 4 interfaces, wanted 32"):
+        RunGateProvider().create({**gate, "nics": 32.0})
+    with pytest.raises(ReportedError, match="without GPUDirect RDMA"):
+        RunGateProvider().create({**gate, "gdr": True})
+
+
+def test_a_state_from_before_interfaces_and_nccl_lines_is_judged_again(tmp_path: Path) -> None:
+    old = {key: value for key, value in gate_inputs(tmp_path, rules=1.0).items() if key not in ("nics", "gdr")}
+    assert RunGateProvider().diff("gate", old, gate_inputs(tmp_path)).changes is True
+    result = RunGateProvider().update("gate", old, gate_inputs(tmp_path))
+    assert (result.outs or {})["verdict"] == "proven"
+
+
 def test_a_model_that_is_not_good_enough_fails_although_the_transport_is_proven(tmp_path: Path) -> None:
     with pytest.raises(ReportedError, match=r"held-out loss 2\.0000 is above gateMaxEvalLoss 1\.5"):
         RunGateProvider().create(gate_inputs(tmp_path, max_eval_loss=1.5))
@@ -104,4 +122,6 @@ def test_an_unchanged_gate_is_no_change(tmp_path: Path) -> None:
     stored = {**gate_inputs(tmp_path), "verdict": "proven"}
     assert RunGateProvider().diff("gate", stored, gate_inputs(tmp_path)).changes is False
     assert RunGateProvider().diff("gate", stored, gate_inputs(tmp_path, expect="efa")).changes is True
+    assert RunGateProvider().diff("gate", stored, gate_inputs(tmp_path, nics=4)).changes is True
+    assert RunGateProvider().diff("gate", stored, gate_inputs(tmp_path, gdr=True)).changes is True
     assert RunGateProvider().diff("gate", stored, gate_inputs(tmp_path, submission_id="run-2")).changes is True

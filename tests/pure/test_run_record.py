@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 
 from tests.support import reports
+from tests.support.marked_run import MarkedRun
+from tests.support.nccl_run import Run
 from workload.errors import ReportedError
 from workload.head import Head
 from workload.job_following import JobOutcome, JobRequest
-from workload.job_record import RecordCollector, transport_of
+from workload.job_record import RecordCollector
 from workload.job_spec import JobSpec
 from workload.run_record import schema_problems, write_run_record, write_verdict
 from workload.transport import judge
+from workload.transport_evidence import collect
+from workload.verdict import Wanted
 
 SECRET = "hf_very_secret"
 
@@ -66,7 +70,10 @@ def outcome(tmp_path: Path, whole: dict[str, Any]) -> JobOutcome:
 
 def written(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     path, _ = write_run_record(
-        request(tmp_path), outcome(tmp_path, reports.report(**changes)), expect="gloo", settings={"platform": "local"}
+        request(tmp_path),
+        outcome(tmp_path, reports.report(**changes)),
+        wanted=Wanted(expect="gloo"),
+        settings={"platform": "local"},
     )
     content: dict[str, Any] = json.loads(path.read_text())
     return content
@@ -84,6 +91,37 @@ def test_a_good_report_makes_a_valid_record(tmp_path: Path) -> None:
     assert record["evaluation"]["lossAfter"] == 5.2
 
 
+def test_a_record_of_a_run_over_efa_holds_its_evidence_and_can_be_judged_again(tmp_path: Path) -> None:
+    marked = MarkedRun(run=Run(nics=4))
+    outcome_ = outcome(tmp_path, marked.record(run_id="run-1"))
+    outcome_.log.write_text("\n".join(marked.log()) + "\n")
+    wanted = Wanted(expect="efa", nics=4)
+    path, _ = write_run_record(request(tmp_path), outcome_, wanted=wanted, settings={})
+    outcome_.log.unlink()
+    record = json.loads(path.read_text())
+    assert schema_problems(record) == []
+    assert record["verdict"]["value"] == "proven"
+    assert record["transport"]["matrix"][1] == {"from": "node-a", "to": "node-b", "via": {"NET/Libfabric": 2}}
+    again = judge(record["transport"], Wanted(expect="socket"))
+    assert again.value == "refuted"
+    assert "(job.log:" in again.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (lambda transport: transport.update(extra=1), "$.transport"),
+        (lambda transport: transport["ranks"][0].update(lines={"count": 1}), "$.transport.ranks[0].lines"),
+        (lambda transport: transport["ranks"][0].update(pid="70"), "$.transport.ranks[0].pid"),
+        (lambda transport: transport["matrix"].append({"from": "a"}), "$.transport.matrix[0]"),
+    ],
+)
+def test_evidence_of_another_shape_is_no_valid_record(tmp_path: Path, spoil: Any, where: str) -> None:
+    record = written(tmp_path)
+    spoil(record["transport"])
+    assert any(problem.strip().startswith(where) for problem in schema_problems(record)), schema_problems(record)
+
+
 def test_no_secret_is_in_the_record(tmp_path: Path) -> None:
     text = json.dumps(written(tmp_path))
     assert SECRET not in text
@@ -94,7 +132,7 @@ def test_no_secret_is_in_the_record(tmp_path: Path) -> None:
 def test_a_gate_brings_verdict_and_quality_up_to_date(tmp_path: Path) -> None:
     record = written(tmp_path)
     path = tmp_path / "runs" / "run-1" / "record.json"
-    write_verdict(path, judge(record["transport"], "efa"), ["loss is too high"])
+    write_verdict(path, judge(record["transport"], Wanted(expect="efa")), ["loss is too high"])
     again = json.loads(path.read_text())
     assert schema_problems(again) == []
     assert (again["verdict"]["value"], again["verdict"]["expect"]) == ("refuted", "efa")
@@ -151,9 +189,9 @@ def test_a_record_that_cannot_be_read_says_why(line: str, problem: str) -> None:
     assert problem in collector.problem
 
 
-def test_the_transport_is_that_of_the_last_attempt() -> None:
+def test_the_transport_is_that_of_the_last_attempt(tmp_path: Path) -> None:
     first = {"attempt": 1, "resumed_from_step": 0, "ranks": [reports.rank(n, backend="gloo") for n in range(4)]}
     last = {"attempt": 2, "resumed_from_step": 1, "ranks": [reports.rank(n, backend="nccl") for n in range(4)]}
-    transport = transport_of(reports.report(attempts=[first, last]))
+    transport = collect(reports.report(attempts=[first, last]), tmp_path / "job.log")
     assert transport["attempt"] == 2
     assert {rank["backend"] for rank in transport["ranks"]} == {"nccl"}

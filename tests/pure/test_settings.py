@@ -95,19 +95,15 @@ def test_every_field_is_a_declared_setting_of_its_room() -> None:
         ({"preflightSizes": ["64M", "all"]}, "ray-train-efa:preflightSizes: 'all' is not a size in bytes such as 64M"),
         ({"preflightMinBusBandwidth": "0"}, "preflightMinBusBandwidth: '0' must be a finite number above 0"),
         ({"compareRepeats": 2}, "ray-train-efa:compareRepeats: '2' must be 0 (no comparison) or at least 3"),
-        ({"compareSteps": 1}, "ray-train-efa:compareSteps: '1' must be at least 2"),
-        ({"compareArms": {"a": {"expect": "gloo"}}}, "ray-train-efa:compareArms: 'a' must be two arms"),
+        ({"compareSteps": 7}, "ray-train-efa:compareSteps: '7' must be at least 8"),
+        ({"compareArms": {"a": {"expect": "gloo"}}}, "ray-train-efa:compareArms: names 1 arms; a comparison has two"),
         (
             {"compareArms": {"a": {"expect": "gloo"}, "b": {"expect": "rdma"}}},
-            "compareArms: 'b.expect rdma' is none of efa, socket, gloo",
-        ),
-        (
-            {"compareArms": {"a": {"expect": "gloo"}, "b": "gloo"}},
-            "compareArms: 'b' must be {expect: TRANSPORT, env: {NAME: text}}",
+            "compareArms: b.expect: 'rdma' is none of efa, socket, gloo",
         ),
         (
             {"compareArms": {"a": {"expect": "gloo"}, "b": {"expect": "gloo", "env": {"RAY_DEDUP_LOGS": "1"}}}},
-            "compareArms: 'RAY_DEDUP_LOGS' is set by the job itself",
+            "compareArms: b.env: RAY_DEDUP_LOGS is set by the job itself",
         ),
         ({"storagePath": " "}, "ray-train-efa:storagePath: must not be empty"),
     ],
@@ -120,10 +116,12 @@ def test_two_arms_of_a_comparison_are_taken_as_they_are() -> None:
     arms = {"plain": {"expect": "gloo"}, "lazy": {"expect": "gloo", "env": {"TORCH_GLOO_LAZY_INIT": "1"}}}
     compare = load(compareRepeats=3, compareArms=arms, compareMinSpeedup="1.5").compare
     assert (compare.repeats, compare.min_speedup) == (3, 1.5)
-    assert compare.arms == {
-        "plain": {"expect": "gloo", "env": {}},
-        "lazy": {"expect": "gloo", "env": {"TORCH_GLOO_LAZY_INIT": "1"}},
-    }
+    assert [(arm.name, arm.env) for arm in compare.arms] == [("lazy", {"TORCH_GLOO_LAZY_INIT": "1"}), ("plain", {})]
+
+
+@pytest.mark.parametrize(("expect", "arms"), [("gloo", ["gloo", "gloo-lazy"]), ("efa", ["efa", "tcp"])])
+def test_without_arms_of_its_own_a_stack_compares_what_it_expects(expect: str, arms: list[str]) -> None:
+    assert [arm.name for arm in load(expect=expect).compare.arms] == arms
 
 
 def test_all_problems_are_said_at_once() -> None:

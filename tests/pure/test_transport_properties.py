@@ -10,10 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.pure.test_transport_corpus import CASES, CORPUS
+from tests.support.nccl_damage import contradicted
 from tests.support.nccl_run import Run, through_ray
 from workload.nccl import log as nccl_log
 from workload.nccl.report import TransportReport
@@ -40,7 +42,7 @@ _PLACES = ("place", "first", "last", "started", "completed", "plugin_missing", "
 chances = st.integers(0, 2**32).map(Random)
 runs = st.builds(
     Run,
-    nccl=st.sampled_from([(2, 18), (2, 20), (2, 21), (2, 24), (2, 27), (2, 29)]),
+    nccl=st.sampled_from([(2, 18), (2, 20), (2, 21), (2, 24), (2, 27), (2, 29), (2, 30)]),
     ofi=st.sampled_from([(1, 5), (1, 12), (1, 13), (1, 19)]),
     network=st.sampled_from(["efa", "efa", "missing", "failed", "tcp"]),
     fabric=st.sampled_from(["efa", "efa-direct"]),
@@ -92,14 +94,17 @@ def test_the_order_of_lines_across_processes_does_not_matter(run: Run, chance: R
 
 
 @quick
-@given(run=runs, chance=chances)
-def test_pieces_of_lines_make_the_report_of_whole_lines(run: Run, chance: Random) -> None:
+@given(run=runs, chance=chances, marked=st.booleans())
+def test_pieces_of_lines_make_the_report_of_whole_lines(run: Run, chance: Random, marked: bool) -> None:
+    """Also with the mark that a job of this project puts before each line."""
     streams = of_ray(run)
     pieces = []
     for number, process in enumerate(run.processes()):
         prefix = through_ray(process, number=number)
+        mark = f"[nccl rank {number} #{chance.getrandbits(32):08x}] " if marked else ""
         stream: list[str] = []
-        for line in process.text():
+        for text in process.text():
+            line = text if text.startswith("NCCL version") else mark + text
             count = 0 if line.startswith("NCCL version") else chance.choice([0, 0, 1, 1, 2, 3])
             bounds = [0, *sorted(chance.sample(range(1, len(line)), count)), len(line)]
             stream += [prefix + line[begin:end] for begin, end in pairwise(bounds)]
@@ -114,6 +119,34 @@ def test_what_stands_before_a_line_does_not_matter(run: Run, data: st.DataObject
     noise = st.tuples(st.text(letters, max_size=30), st.sampled_from([" ", "] ", "|", ">", "\t", "\r"])).map("".join)
     lines = [line for line in run.text() if not line.startswith("NCCL version")]
     assert said(read([data.draw(noise) + line for line in lines])) == said(read(lines))
+
+
+FOREIGN = (
+    "",
+    "step 12 loss 2.31 tok/s 18234.5",
+    "Traceback (most recent call last):",
+    '  File "train.py", line 3, in main',
+    "node-a",
+    "10.0.1.9:8080",
+    "INFO:root:NCCL is great",
+    "NCCL_DEBUG=INFO",
+    "\r 10%|#         | 1/10 [00:01<00:09]",
+    '{"loss": 2.3}',
+    "\x1b[36m(RayTrainWorker pid=70, ip=10.0.1.9)\x1b[0m loss 2.3",
+    "(raylet) spilled 3 objects",
+    "(pid=gcs_server) via nothing",
+    "[rank0]: [W503 socket.cpp:1] retrying",
+    "node-a:70:70 [0] other INFO Using network Socket",
+)
+WHOLE = [file for file in PROVEN if "piece" not in file and not re.match("glued|progress|undecodable", file)]
+
+
+@quick
+@given(file=st.sampled_from(WHOLE), chance=chances)
+def test_lines_of_others_between_do_not_matter(file: str, chance: Random) -> None:
+    lines = list(lines_of(file))
+    mixed = [one for line in lines for one in [*chance.sample(FOREIGN, chance.choice([0, 0, 1, 3])), line]]
+    assert said(read(mixed)) == said(read(lines))
 
 
 @quick
@@ -158,6 +191,15 @@ def test_a_contradiction_in_the_attempt_that_counts_never_leaves_it_proven(
     line = f"{process.host}:{process.pid}:{process.pid} [{process.device}] {text}"
     assert judge_report(read(lines), EFA).value == "proven"
     assert judge_report(read([*lines[:at], line, *lines[at:]]), EFA).value != "proven"
+
+
+@pytest.mark.parametrize("file", PROVEN)
+def test_each_proven_log_with_a_channel_or_a_network_of_sockets_more_is_proven_no_longer(file: str) -> None:
+    log, chance = (CORPUS / file).read_bytes(), Random(file)
+    report = nccl_log.read([(file, [log])])
+    for _ in range(3):
+        for contradiction in contradicted(log, report, chance):
+            assert judge_report(nccl_log.read([(file, [contradiction])]), EFA).value != "proven"
 
 
 @quick

@@ -155,7 +155,7 @@ class Run:
     def communicator(self, rank: int) -> list[str]:
         device, pointer = rank % self.gpus, f"0x{0x5500 + rank:x}"
         function = (
-            "ncclCommInitRankConfig " if self.nccl >= (2, 24) else "ncclCommInitRank " if self.nccl >= (2, 19) else ""
+            "ncclCommInitRankConfig " if self.nccl >= (2, 24) else "ncclCommInitRank " if self.nccl >= (2, 21) else ""
         )
         init = (
             f"{function}comm {pointer} rank {rank} nranks {self.ranks} cudaDev {device} nvmlDev {device} "
@@ -165,7 +165,8 @@ class Run:
             f"comm {pointer} rank {rank} nRanks {self.ranks} nNodes {len(self.hosts)} localRanks {self.gpus} "
             f"localRank {device} MNNVL 0"
         )
-        lines = [init + "START", *([topology] if self.nccl >= (2, 19) else [])]
+        of_rank = f"[Rank {rank}] " if self.nccl >= (2, 29) else ""
+        lines = [of_rank + init + "START", *([topology] if self.nccl >= (2, 20) else [])]
         lines += [
             f"Channel 0{c}/0{self.channels} : {' '.join(map(str, range(self.ranks)))}" for c in range(self.channels)
         ]
@@ -173,7 +174,8 @@ class Run:
         rings = [*self.ring(rank), self.connected()] if self.connect else []
         lines += [*rings, init + "COMPLETE"] if self.nccl <= (2, 21) else [init + "COMPLETE", *rings]
         where = f"comm {pointer} rank {rank} nranks {self.ranks} cudaDev {device} busId {38 + device}000"
-        return [*lines, f"{where} - Destroy COMPLETE"]
+        # Of a subsystem of its own, which is off by default, from 2.30 on.
+        return [*lines, f"{where} - Destroy COMPLETE"] if self.nccl < (2, 30) else lines
 
     def connected(self) -> str:
         return "Connected all rings, use ring PXN 0 GDR 1" if self.nccl >= (2, 24) else "Connected all rings"

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import torch.multiprocessing as multiprocessing
 
 from tests.support.cutting_proxy import CuttingProxy
 from tests.training.arguments import config
-from training import checkpoint, s3
+from training import checkpoint, evidence, s3
 from training.checkpoint_files import Progress
 from training.data import Dataset, open_dataset, train_batch
 from training.evaluation import evaluate
@@ -160,6 +161,35 @@ def saved_through_an_outage(rank: int, world_size: int, folder: Path, location: 
     (folder / f"seconds-{rank}").write_text(str(time.monotonic() - started))
     (folder / f"told-{rank}").write_text(told)
     dist.barrier()  # rank 0 holds the proxy
+
+
+def counted_traffic(rank: int, world_size: int, folder: Path, model: Path, steps: int) -> None:
+    """What FSDP hands to the process group in steps that follow an evaluation, and what is said it must move."""
+    settings = config(model_id=model, dataset="random", seq_len=8, batch_size=1, eval_batches=1)
+    loaded = load_model(settings)
+    shard(loaded.module, CPU)
+    optimizer = make_optimizer(loaded.module, settings.lr, CPU)
+    dataset = open_dataset(settings, loaded.encode, loaded.vocab_size)
+    evaluate(loaded.module, dataset, settings, CPU)
+    counted = Counter[str]()
+    gather, scatter = dist.all_gather_single, dist.reduce_scatter_single
+
+    def counted_gather(output_tensor: torch.Tensor, *arguments: Any, **more: Any) -> Any:
+        counted["gathered"] += output_tensor.nbytes
+        return gather(output_tensor, *arguments, **more)
+
+    def counted_scatter(*, input: torch.Tensor, **more: Any) -> Any:
+        counted["reduced"] += input.nbytes
+        return scatter(input=input, **more)
+
+    with (
+        patch.object(dist, "all_gather_single", counted_gather),
+        patch.object(dist, "reduce_scatter_single", counted_scatter),
+    ):
+        for step in range(1, steps + 1):
+            train_step(loaded.module, optimizer, train_batch(dataset, step, rank, 1))
+    must_move = evidence.must_move(loaded.module, optimizer, CPU, list(range(world_size)), steps)["must_move"]
+    (folder / f"told-{rank}").write_text(json.dumps({**counted, **must_move}))
 
 
 def _shard_sizes(module: torch.nn.Module) -> dict[str, int]:

@@ -84,7 +84,8 @@ def test_no_number_of_ranks_means_all_of_them() -> None:
 
 
 def test_the_driver_loads_neither_torch_nor_transformers_before_it_needs_ray_train() -> None:
-    program = "import sys, training.driver; print(sorted({'torch', 'transformers', 'ray', 'numpy'} & set(sys.modules)))"
+    drivers = "training.driver, training.train_job, training.bandwidth_job"
+    program = f"import sys, {drivers}; print(sorted({{'torch', 'transformers', 'ray', 'numpy'}} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]", "every second here is one in which no rank can start"
 

@@ -72,6 +72,18 @@ def test_each_rank_testifies_where_it_ran_and_on_what(undisturbed: Finished) -> 
     assert undisturbed.record["peak_memory_bytes"].keys() == {"0", "1", "2", "3"}
 
 
+def test_a_run_over_gloo_has_none_of_nccl_s_lines_and_no_devices_but_says_what_had_to_move(
+    undisturbed: Finished,
+) -> None:
+    ranks = undisturbed.record["attempts"][0]["ranks"]
+    assert {str(rank["transport_lines"]) for rank in ranks} == {"None"}
+    assert not any("efa_devices" in rank for rank in ranks), "what is absent is not told as zero"
+    assert not any("[nccl rank" in line for line in undisturbed.lines)
+    must_move = [rank["must_move"] for rank in ranks]
+    assert must_move[0] == must_move[1] and must_move[2] == must_move[3], "it is the node's"
+    assert all(one["steps"] == 8 and one["sent"] > 8e6 and one["received"] > 8e6 for one in must_move)
+
+
 def test_packages_and_variables_of_the_job_reach_every_rank_and_the_secret_stays_one(undisturbed: Finished) -> None:
     for rank in undisturbed.record["attempts"][0]["ranks"]:
         assert rank["packages"] == {"efaprobe": "1.0"}

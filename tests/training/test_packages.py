@@ -120,7 +120,7 @@ def test_a_worker_that_could_not_be_prepared_lives_to_tell_why(
     monkeypatch.setenv(PIP_VARIABLE, json.dumps(["efaprobe==7"]))
     program = (
         "from pathlib import Path; from training import worker_setup;"
-        f"worker_setup.node_directory = lambda: Path({str(tmp_path / 'node')!r});"
+        f"worker_setup.session_directory = lambda: Path({str(tmp_path / 'node')!r});"
         "worker_setup.prepare_worker(); print('alive', flush=True); worker_setup.raise_if_unprepared()"
     )
     run = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=False)

@@ -9,11 +9,12 @@ from training.run_directory import RunDirectory
 from training.storage import Folder, LocalFolder
 
 FIGURES = {"losses": [[1, 5.25]]}
+NAME = "ray-train-fsdp-llm"
 
 
 @pytest.fixture
 def run(place: Folder) -> RunDirectory:
-    found = RunDirectory(place, "run-1")
+    found = RunDirectory(place, "run-1", NAME)
     found.create()
     return found
 
@@ -21,7 +22,7 @@ def run(place: Folder) -> RunDirectory:
 def test_attempts_are_counted_from_what_is_stored(run: RunDirectory) -> None:
     assert run.attempts() == []
     assert run.begin_attempt(1.5) == 1
-    again = RunDirectory(run.storage, run.run_id)
+    again = RunDirectory(run.storage, run.run_id, run.name)
     assert again.begin_attempt(9.0) == 2, "another process counts the same"
     assert again.attempts() == [1, 2]
     assert [run.attempt_start(number)["worker_group_s"] for number in (1, 2)] == [1.5, None]
@@ -45,7 +46,7 @@ def test_the_figures_of_an_attempt_are_gone_when_the_next_begins(run: RunDirecto
 
 
 def test_a_run_kills_a_rank_once(run: RunDirectory) -> None:
-    assert [run.claim_kill(), run.claim_kill(), RunDirectory(run.storage, run.run_id).claim_kill()] == [
+    assert [run.claim_kill(), run.claim_kill(), RunDirectory(run.storage, run.run_id, run.name).claim_kill()] == [
         True,
         False,
         False,
@@ -71,7 +72,7 @@ def test_a_directory_that_does_not_exist_yet_is_made_with_its_parents(tmp_path: 
 
 def test_a_node_that_does_not_share_the_directory_is_named(tmp_path: Path) -> None:
     """As if the driver and rank 0 had written it on a disk of their own."""
-    run = RunDirectory(LocalFolder(tmp_path), "run-1")
+    run = RunDirectory(LocalFolder(tmp_path), "run-1", NAME)
     with pytest.raises(TrainingError, match=r"does not see what the driver wrote there: name storage that all nodes"):
         run.begin_attempt(1.0)
     with pytest.raises(TrainingError, match=r"does not see what rank 0 wrote there"):

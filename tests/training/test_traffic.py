@@ -1,34 +1,66 @@
-"""What benchmarks.shard_traffic expects, against figures worked out by hand: Qwen2.5-1.5B on two nodes of four GPUs."""
+import json
+from pathlib import Path
 
-from typing import Any
+from tests.training import ranks
+from tests.training.small_model import save_small_model
+from training.traffic import Parameter, Unit, least
 
-import pytest
-
-from benchmarks.shard_traffic import expected_bytes, least_bytes
-from training.sharding import Sharding
-
-SIZES: dict[str, Any] = {"blocks": 1_310_339_072, "root": 233_375_232}
-PARAMETERS = sum(SIZES.values())
+TWO_NODES = [0, 0, 1, 1]
 
 
-def sent(options: Sharding) -> float:
-    return expected_bytes(options, **SIZES, nodes=2, per_node=4, backend="nccl")
+def unit(*parameters: Parameter, reshards: bool = True) -> Unit:
+    """Gathered in bfloat16, reduced in float32."""
+    return Unit(parameters=parameters, gathered_bytes=2, reduced_bytes=4, reshards=reshards)
 
 
-def test_hsdp_sends_four_sevenths_of_what_fsdp_sends() -> None:
-    fsdp, hsdp = sent(Sharding()), sent(Sharding(mode="hsdp"))
-    assert hsdp == pytest.approx(4 * PARAMETERS), "each gradient goes over once as a float32, in either direction"
-    # The root is gathered once a step and not twice, so it is a little more than 4 / 7.
-    assert hsdp / fsdp == pytest.approx(4 / 7, rel=0.06)
-    assert sent(Sharding(keep_gathered=True)) == pytest.approx(7 / 8 * 6 * PARAMETERS)
+def weight(rows: int, row: int, *, trained: bool = True) -> Parameter:
+    return Parameter(rows=rows, row=row, trained=trained)
 
 
-def test_nothing_sends_less_than_it_must() -> None:
-    for options in (Sharding(), Sharding(keep_gathered=True), Sharding(mode="hsdp")):
-        assert least_bytes(options, **SIZES, nodes=2) <= sent(options) * (1 + 1e-9)
+def test_a_block_is_gathered_twice_and_reduced_once_a_step() -> None:
+    # Of 80 elements each node holds 40: 2 gathers of 40 x 2 bytes and one reduction of 40 x 4 bytes, each way.
+    assert least([unit(weight(8, 10))], TWO_NODES, 0, steps=1) == {"steps": 1, "sent": 320, "received": 320}
+    assert least([unit(weight(8, 10))], TWO_NODES, 0, steps=10) == {"steps": 10, "sent": 3200, "received": 3200}
 
 
-def test_gloo_sends_twice_the_gradients_since_it_sums_them_up_everywhere() -> None:
-    options = Sharding()
-    more = expected_bytes(options, **SIZES, nodes=2, per_node=4) - sent(options)
-    assert more == pytest.approx(7 / 8 * 4 * PARAMETERS)
+def test_the_root_is_gathered_once_a_step_but_for_the_first() -> None:
+    root = unit(weight(4, 5), reshards=False)
+    assert least([root], TWO_NODES, 1, steps=1) == {"steps": 1, "sent": 40, "received": 40}
+    assert least([root], TWO_NODES, 1, steps=3) == {"steps": 3, "sent": 2 * 20 + 3 * 40, "received": 2 * 20 + 3 * 40}
+
+
+def test_a_node_with_less_of_a_weight_sends_less_of_it_and_receives_more() -> None:
+    # 5 rows over 4 ranks are 2, 2, 1 and none, so node 1 holds 1 row of 10 elements.
+    uneven = [unit(weight(5, 10))]
+    assert least(uneven, TWO_NODES, 0, steps=1) == {"steps": 1, "sent": 2 * 80 + 40, "received": 2 * 20 + 160}
+    assert least(uneven, TWO_NODES, 1, steps=1) == {"steps": 1, "sent": 2 * 20 + 160, "received": 2 * 80 + 40}
+
+
+def test_with_more_nodes_most_comes_from_elsewhere() -> None:
+    # Node 2 holds 20 of 80 elements.
+    told = least([unit(weight(8, 10))], [0, 1, 2, 3], 2, steps=1)
+    assert told == {"steps": 1, "sent": 2 * 40 + 240, "received": 2 * 120 + 80}
+
+
+def test_what_is_not_trained_has_no_gradients_and_may_have_no_backward_pass() -> None:
+    frozen = unit(weight(8, 10, trained=False))
+    assert least([frozen], TWO_NODES, 0, steps=1) == {"steps": 1, "sent": 80, "received": 80}
+    mixed = unit(weight(8, 10, trained=False), weight(4, 1))
+    assert least([mixed], TWO_NODES, 0, steps=1) == {"steps": 1, "sent": 168 + 8, "received": 168 + 8}
+
+
+def test_no_step_moves_nothing() -> None:
+    units = [unit(weight(8, 10)), unit(weight(4, 5), reshards=False)]
+    assert least(units, TWO_NODES, 0, steps=0) == {"steps": 0, "sent": 0, "received": 0}
+
+
+def test_what_must_move_is_what_fsdp_really_gathers_and_reduces(tmp_path: Path) -> None:
+    """With a node for each rank, what all receive is every gathered byte but one's own, and every reduced byte once."""
+    save_small_model(tmp_path / "model", tokenizer=False)  # tied weights; its sizes divide by 4, so nothing is padded
+    world_size = 4
+    ranks.run_ranks(world_size, ranks.counted_traffic, tmp_path / "run", tmp_path / "model", 3)
+    told = [json.loads((tmp_path / "run" / f"told-{rank}").read_text()) for rank in range(world_size)]
+    gathered, reduced = told[0]["gathered"], told[0]["reduced"]
+    assert gathered > reduced > 0
+    assert sum(one["received"] for one in told) == gathered * (world_size - 1) + reduced
+    assert sum(one["sent"] for one in told) == gathered + reduced * (world_size - 1)

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from workload.nccl.channel_rules import ChannelRules
 from workload.nccl.names import BUILT_IN_PLUGINS, LIBFABRIC_NETWORKS, SOCKET_NETWORKS
-from workload.nccl.report import Attempt, Communicator, NcclProcess
+from workload.nccl.report import Attempt, Communicator, Member, NcclProcess
 from workload.verdict import Value, Wanted
 
 # Of one rule: more would say the same of further ranks.
@@ -80,12 +81,13 @@ class AttemptRule:
             yield f"communicator: none is known to span hosts; seen: {hosts} ({self._attempt.processes[0].first})"
         for one in (*self._spanning, *self._undecided):
             done = Counter(member.rank for member in one.members if member.completed)
-            if silent := [str(rank) for rank in range(one.ranks) if rank not in done][:_MOST_REASONS]:
+            # A line may name any number of ranks.
+            if silent := list(islice((str(rank) for rank in range(one.ranks) if rank not in done), _MOST_REASONS)):
                 yield f"communicator: {one.id} of {one.ranks}: rank {', '.join(silent)} completed no initialisation"
             if twice := [str(rank) for rank, count in sorted(done.items()) if count > 1 or rank >= one.ranks]:
                 yield f"communicator: {one.id} of {one.ranks}: rank {', '.join(twice)} is there twice or outside it"
             for member in one.members:
-                if not member.started:
+                if not member.started and self._says_beginnings(member):
                     who = _who(member.rank, member.host, member.pid)
                     yield f"communicator: {one.id}: the beginning of {who} is cut off ({member.completed})"
         for one in self._spanning:
@@ -93,6 +95,11 @@ class AttemptRule:
                 counted = " and ".join(str(count) for count in one.nodes)
                 names = ", ".join(one.hosts)
                 yield f"hosts: NCCL counts {counted} in {one.id}, names say {len(one.hosts)}: {names}"
+
+    def _says_beginnings(self, member: Member) -> bool:
+        """NCCL 2.18.1 says only that an initialisation is complete."""
+        version = self._processes[member.host, member.pid].nccl or ""
+        return not version.startswith("2.18.1+")
 
     def _missing_of_processes(self) -> Iterator[str]:
         for communicator in self._spanning:

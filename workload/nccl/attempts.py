@@ -4,15 +4,15 @@ Processes that share a communicator are of one attempt: a retry's communicators 
 """
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from workload.nccl.process import EdgeLog, MemberLog, ProcessLog
-from workload.nccl.report import Attempt, Communicator, Edge, Member
+from workload.nccl.report import Attempt, Communicator, Edge, Member, Network
+from workload.nccl.spans import Order, Spans, united
 
 _LONGEST_ID = 300
-
-Spans = dict[str, tuple[int, int]]
 
 
 class Groups:
@@ -22,25 +22,32 @@ class Groups:
         self.members: dict[str, list[MemberLog]] = defaultdict(list)
         self.by_rank: dict[tuple[str, int], list[MemberLog]] = defaultdict(list)
         self.ids: dict[MemberLog, str] = {}
+        # A child takes over its parent's plugin.
+        self.networks: dict[MemberLog, Network | None] = {}
         for process in processes:
+            said: Counter[tuple[str, int]] = Counter()
             for member in process.members.values():
-                name = self.id_of(member)
+                # A parent was there before its child.
+                name = self._id_of(member)
+                # Up to NCCL 2.23 splits of one parent by one colour have one id: a rank's second is the second of each.
+                said[name, member.line.rank] += 1
+                if (number := said[name, member.line.rank]) > 1:
+                    name = f"{name}~{number}"
+                self.ids[member] = name
+                self.networks[member] = member.network or (self.networks[member.parent] if member.parent else None)
                 self.members[name].append(member)
                 self.by_rank[name, member.line.rank].append(member)
 
-    def id_of(self, member: MemberLog) -> str:
-        """A parent was there before its child, so that its id is known, but where it is asked for first."""
-        if member not in self.ids:
-            pairs = member.line.pairs
-            own = pairs.get("commId", "")
-            if "parent" in pairs and pairs["parent"] not in ("(nil)", "0x0"):
-                up = self.id_of(member.parent) if member.parent else f"?{member.process.host}:{member.process.pid}"
-                number = pairs.get("splitCount", pairs.get("childCount", ""))
-                own = "/".join(filter(None, (up, f"{number}.{pairs.get('color', '')}", own)))
-                if len(own) > _LONGEST_ID:
-                    own = hashlib.sha256(own.encode()).hexdigest()[:16]
-            self.ids[member] = own or f"?{member.process.host}:{member.process.pid}:{member.line.pointer}"
-        return self.ids[member]
+    def _id_of(self, member: MemberLog) -> str:
+        pairs = member.line.pairs
+        own = pairs.get("commId", "")
+        if "parent" in pairs and pairs["parent"] not in ("(nil)", "0x0"):
+            up = self.ids[member.parent] if member.parent else f"?{member.process.host}:{member.process.pid}"
+            number = pairs.get("splitCount", pairs.get("childCount", ""))
+            own = "/".join(filter(None, (up, f"{number}.{pairs.get('color', '')}", own)))
+            if len(own) > _LONGEST_ID:
+                own = hashlib.sha256(own.encode()).hexdigest()[:16]
+        return own or f"?{member.process.host}:{member.process.pid}:{member.line.pointer}"
 
     def communicator(self, name: str) -> Communicator:
         members = sorted(self.members[name], key=lambda one: (one.line.rank, one.process.host, one.process.pid))
@@ -49,8 +56,20 @@ class Groups:
             id=name,
             parent=min(parents) if parents else None,
             ranks=max(one.line.ranks for one in members),
-            members=tuple(_member(one) for one in members),
+            members=tuple(self._member(one) for one in members),
             nodes=tuple(sorted({count for one in members for count in one.nodes})),
+        )
+
+    def _member(self, log: MemberLog) -> Member:
+        device = log.line.pairs.get("nvmlDev", log.line.pairs.get("cudaDev", ""))
+        return Member(
+            rank=log.line.rank,
+            host=log.process.host,
+            pid=log.process.pid,
+            device=int(device) if device.isdecimal() else None,
+            network=self.networks[log],
+            started=log.started,
+            completed=log.completed,
         )
 
     def host_of(self, name: str, rank: int) -> str | None:
@@ -60,19 +79,26 @@ class Groups:
     def edges_of(self, process: ProcessLog) -> Iterator[Edge]:
         """A line that fits several communicators goes to the first that has none like it; said again, to the next."""
         taken: set[tuple[str, str]] = set()
+        fitting: dict[tuple[object, ...], list[str]] = {}
         for (_, body), log in process.edges.items():
-            names = list(dict.fromkeys(self.ids[member] for member in log.members))
-            names = [name for name in names if self._peer_fits(name, log)]
-            between = [name for name in names if self._between(name, log)]
-            # Only with NVLink between hosts is a channel that is none of the network's not within one.
-            names = (between if log.line.kind == "NET" else [one for one in names if one not in between]) or names
-            chose = {self.ids[member] for member in log.members if _chose(member, log.line.network)}
-            names = [name for name in names if name in chose] or names
-            fresh = [name for name in names if (name, body) not in taken] or names
-            taken.update((name, body) for name in fresh[: log.count])
-            yield from (self._edge(process, log, name) for name in fresh[: log.count])
-            if not fresh:
-                yield self._edge(process, log, None)
+            line = log.line
+            key = (log.members, line.from_rank, line.from_device, line.to_rank, line.to_device, line.network)
+            if key not in fitting:
+                fitting[key] = self._fitting(log)
+            names = fitting[key]
+            fresh = list(islice((name for name in names if (name, body) not in taken), log.count))
+            fresh = fresh or names[: log.count]
+            taken.update((name, body) for name in fresh)
+            yield from (self._edge(process, log, name) for name in fresh or (None,))
+
+    def _fitting(self, log: EdgeLog) -> list[str]:
+        names = list(dict.fromkeys(self.ids[member] for member in log.members))
+        names = [name for name in names if self._peer_fits(name, log)]
+        between = {name for name in names if self._between(name, log)}
+        # Only with NVLink between hosts is a channel that is none of the network's not within one.
+        names = [name for name in names if (name in between) == (log.line.kind == "NET")] or names
+        chose = {self.ids[member] for member in log.members if _chose(member, log.line.network)}
+        return [name for name in names if name in chose] or names
 
     def _peer_fits(self, name: str, log: EdgeLog) -> bool:
         line = log.line
@@ -114,23 +140,10 @@ def _chose(member: MemberLog, network: str | None) -> bool:
     return member.network is not None and member.network.name == network
 
 
-def _member(log: MemberLog) -> Member:
-    device = log.line.pairs.get("nvmlDev", log.line.pairs.get("cudaDev", ""))
-    return Member(
-        rank=log.line.rank,
-        host=log.process.host,
-        pid=log.process.pid,
-        device=int(device) if device.isdecimal() else None,
-        network=log.inherited_network(),
-        started=log.started,
-        completed=log.completed,
-    )
-
-
 def attempts_of(processes: Sequence[ProcessLog], files: Sequence[str], nccl: str | None) -> list[tuple[Spans, Attempt]]:
     """In the order of their beginning."""
     groups = Groups(processes)
-    together = [(span_of(one), one) for one in _joined(processes, groups)]
+    together = [(_span_of(one), one) for one in _joined(processes, groups)]
     for span, alone in _without_communicator([one for one in processes if not one.members], together):
         together.append((span, alone))
     number = {file: index for index, file in enumerate(files)}
@@ -175,40 +188,17 @@ def _without_communicator(
     alone: Sequence[ProcessLog], attempts: Sequence[tuple[Spans, list[ProcessLog]]]
 ) -> list[tuple[Spans, list[ProcessLog]]]:
     """Puts those that ran during an attempt into it; the others are, together by where they stand, attempts too."""
+    order = Order([span for span, _ in attempts])
     apart: dict[tuple[str, int], list[ProcessLog]] = defaultdict(list)
     for one in alone:
-        host = next((attempt for span, attempt in reversed(attempts) if _overlap(one.spans, span)), None)
-        if host is not None:
-            host.append(one)
+        during = order.overlapping(one.spans)
+        if during is not None:
+            attempts[during][1].append(one)
         else:
             file, (first, _) = next(iter(one.spans.items()))
-            before = sum(1 for span, _ in attempts if file in span and span[file][0] < first)
-            apart[file, before].append(one)
-    return [(span_of(together), together) for together in apart.values()]
+            apart[file, order.begun_before(file, first)].append(one)
+    return [(_span_of(together), together) for together in apart.values()]
 
 
-def _overlap(one: Spans, other: Spans) -> bool:
-    return any(
-        file in other and first <= other[file][1] and other[file][0] <= last for file, (first, last) in one.items()
-    )
-
-
-def span_of(processes: Iterable[ProcessLog]) -> Spans:
-    spans: Spans = {}
-    for process in processes:
-        for file, (first, last) in process.spans.items():
-            known = spans.get(file, (first, last))
-            spans[file] = (min(known[0], first), max(known[1], last))
-    return spans
-
-
-def counting(spans: Sequence[Spans]) -> tuple[tuple[int, ...], bool]:
-    """Indexes of those that none is known to have followed, and whether they ran side by side, as far as files show."""
-
-    def followed(one: Spans, other: Spans) -> bool:
-        shared = one.keys() & other.keys()
-        return bool(shared) and all(one[file][1] < other[file][0] for file in shared)
-
-    last = [i for i, one in enumerate(spans) if not any(followed(one, other) for other in spans)]
-    pairs = [(spans[i], spans[j]) for i in last for j in last if i < j]
-    return tuple(last), bool(pairs) and all(_overlap(one, other) for one, other in pairs)
+def _span_of(processes: Iterable[ProcessLog]) -> Spans:
+    return united(one.spans for one in processes)

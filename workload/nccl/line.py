@@ -27,21 +27,24 @@ _CHANNEL = re.compile(
 _NET = re.compile(r"NET/([^/]+)/(\d{1,9})(?:\((\d{1,9})\))?(/GDRDMA(?:\(\w+\))?)?(/Shared)?")
 _NET_LOOSE = re.compile(r"NET/([^/]+)/(\d{1,9})(?:\((\d{1,9})\))?(.*)", re.DOTALL)
 _LOCAL = re.compile(
-    r"P2P/(?:CUMEM|IPC|direct pointer|MNNVL|indirect/\d+\[\w+\])(?:/read)?(?:/CE)?|SHM/(?:direct|CE)/(?:direct|CE)"
+    r"P2P/(?:CUMEM|IPC|direct pointer|MNNVL|indirect/\d+\[\w+\])(?:/read)?(?:/CE)?|SHM/(?:direct|CE)(?:/(?:direct|CE))?"
 )
 _INIT = re.compile(
-    r"(?:\w+ )?comm (0x[0-9a-f]+) rank (\d{1,9}) nranks (\d{1,9})((?: [A-Za-z]{1,20} (?:\(nil\)|-?\w{1,40})){1,16})"
-    r" ?- Init (START|COMPLETE)(?!\w)"
+    r"(?:\w+ )?comm (0x[0-9a-f]{1,16}) rank (\d{1,9}) nranks (\d{1,9})"
+    r"((?: [A-Za-z]{1,20} (?:\(nil\)|-?\w{1,40})){1,16}) ?- Init (START|COMPLETE)(?!\w)"
 )
 _PAIR = re.compile(r"([A-Za-z]+) (\(nil\)|-?\w{1,40})")
 _TOPOLOGY = re.compile(
-    r"comm (0x[0-9a-f]+) rank \d+ nRanks \d+ nNodes (\d{1,9}) localRanks \d+ localRank \d+"
-    r"(?: ?M?N{0,2}V?L? ?\d*)?(?!\w)"
+    r"comm (0x[0-9a-f]{1,16}) rank \d{1,9} nRanks \d{1,9} nNodes (\d{1,9}) localRanks \d{1,9} localRank \d{1,9}"
+    r"(?: ?M?N{0,2}V?L? ?\d{0,9})?(?!\w)"
 )
-_END = re.compile(r"comm (0x[0-9a-f]+) rank \d+ nranks \d+ [\w ]{0,200}- (?:Destroy|Abort) COMPLETE(?!\w)")
+_END = re.compile(r"comm (0x[0-9a-f]{1,16}) rank \d{1,9} nranks \d{1,9} [\w ]{0,200}- (?:Destroy|Abort) COMPLETE(?!\w)")
+# Before the line of an initialisation's beginning, from NCCL 2.29 on.
+_OF_RANK = re.compile(r"\[Rank \d{1,9}\] ")
+_OF_RANK_PART = re.compile(r"\[Rank (?:\d{1,9}(?:\] ?)?)?")
 _DISTINCT = re.compile(
-    r"Channel \d+(?:/\d)? : -?\d+\[|Using n|NET/OFI (?:Sel|aws)|(?:ncclComm\w+ )?comm 0x[0-9a-f]+ rank \d+ n[rR]anks|"
-    r"Initialized NET|Failed to initialize "
+    r"Channel \d+(?:/\d)? : -?\d+\[|Using n|NET/OFI (?:Sel|aws)|Initialized NET|Failed to initialize |External n|"
+    r"(?:\[Rank \d+\] )?(?:ncclComm\w+ )?comm 0x[0-9a-f]+ rank \d+ n[rR]anks"
 )
 
 
@@ -95,12 +98,20 @@ def _communicator(body: str, *, strict: bool) -> Parsed:
     return UNKNOWN if "- Init COMPLETE" in body or "- Init START" in body else None
 
 
+def _communicator_of_rank(body: str, *, strict: bool) -> Parsed:
+    found = _OF_RANK.match(body)
+    if found is None:
+        return PART if _OF_RANK_PART.fullmatch(body) else None
+    return _communicator(body[found.end() :], strict=strict)
+
+
 # By the first characters, so that the many lines that tell nothing of transport cost one look-up.
 WIDTH = 6
 _BY_START: dict[str, Callable[..., Parsed]] = {
     "Channe": _edge,
     "comm 0": _communicator,
     "ncclCo": _communicator,
+    "[Rank ": _communicator_of_rank,
     "Using ": network_line.network,
     "NET/OF": network_line.ofi,
     "NET/Pl": network_line.plugin,

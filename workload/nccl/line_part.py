@@ -15,15 +15,15 @@ _DIGITS, _SIGNED, _HEX, _WORD, _UNSPACED = r"\d", r"[-\d]", r"[0-9a-f]", r"\w", 
 _Tokens = list[tuple[str]]
 _CLASSES = {_DIGITS, _SIGNED, _HEX, _WORD, _UNSPACED}
 _LOCALS = (
-    *(f"P2P/{kind}{read}" for kind in ("CUMEM", "IPC", "direct pointer", "MNNVL") for read in ("/read", "/CE")),
+    *(f"P2P/{kind}{read}" for kind in ("CUMEM", "IPC", "direct pointer", "MNNVL") for read in ("/read/CE", "/CE")),
     *(f"SHM/{one}/{other}" for one in ("direct", "CE") for other in ("direct", "CE")),
 )
 _KEYS = ("cudaDev", "nvmlDev", "busId", "commId", "parent", "splitCount", "childCount", "color", "key")
 _ENDS = ("- Init START", "- Init COMPLETE", "- Destroy COMPLETE", "- Abort COMPLETE")
 _FRONT = re.compile(r"(?:\w+ )?comm 0x[0-9a-f]+ rank \d+ nranks \d+")
 _PAIR = re.compile(rf" (?:{'|'.join(_KEYS)}) (?:\(nil\)|-?\w+)(?= |-|$)")
-_KEY_PART = re.compile(rf"(?:{'|'.join(_KEYS)}) -?\(?(?:nil)?")
-_INDIRECT_PART = re.compile(r"P2P/indirect/(?:\d+(?:\[(?:\w+\]?)?)?)?(?:/r?e?a?d?)?")
+_KEY_PART = re.compile(rf"(?:{'|'.join(_KEYS)}) (?:-|\((?:n|ni|nil)?)?")
+_INDIRECT_PART = re.compile(r"P2P/indirect/(?:\d+(?:\[(?:\w+(?:\](?:/r?e?a?d?)?)?)?)?)?")
 
 
 def begins_text(text: str, *wholes: str) -> bool:
@@ -39,7 +39,7 @@ def begins_channel(text: str) -> bool:
 
 
 def begins_via(via: str) -> bool:
-    if via == "" or begins_text(via, "NET/", *_LOCALS) or _INDIRECT_PART.fullmatch(via):
+    if via == "" or begins_text(via, "NET/", "P2P/indirect/", *_LOCALS) or _INDIRECT_PART.fullmatch(via):
         return True
     return via.startswith("NET/") and any(pattern.fullmatch(via) for pattern in _net_parts())
 

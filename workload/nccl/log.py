@@ -7,13 +7,14 @@ text raises; what could not be read is counted.
 
 from collections.abc import Iterable
 
-from workload.nccl.attempts import attempts_of, counting
-from workload.nccl.fact import Odd, Parsed
+from workload.nccl.attempts import attempts_of
+from workload.nccl.fact import InitLine, Odd, Parsed
 from workload.nccl.head import Head
 from workload.nccl.line import parse
 from workload.nccl.process import ProcessLog
 from workload.nccl.records import Records
 from workload.nccl.report import Lost, Place, TransportReport, Warned
+from workload.nccl.spans import Order
 
 # Far more than any run says, and what a log that is not one may take of memory: about a kilobyte each.
 MOST_FACTS = 500_000
@@ -41,7 +42,7 @@ class NcclLog:
 
     def report(self) -> TransportReport:
         found = attempts_of(list(self._processes.values()), self._files, self._nccl)
-        last, side_by_side = counting([span for span, _ in found])
+        last, side_by_side = Order([span for span, _ in found]).counting()
         lost = self._records.lost
         return TransportReport(
             files=tuple(self._files),
@@ -80,7 +81,7 @@ class NcclLog:
             self._warn(process, body, place)
         if said is None or isinstance(said, Odd):
             return said
-        if self._held >= MOST_FACTS:
+        if self._held >= MOST_FACTS or (process.full and isinstance(said, InitLine)):
             self._records.lost["beyond"] += 1
             return said
         before = process.size

@@ -24,6 +24,7 @@ _PROVIDER = re.compile(
 )
 _OFI_VERSION = re.compile(r"NET/OFI (?:Initializing|Using) aws-ofi-nccl (\S+)")
 _OFI_NUMBER = re.compile(r"\d+(?:\.\d+)+\.?(?:-?aws)?")
+_OFI_NUMBER_PART = re.compile(r"\d+(?:\.\d+)*\.?-?(?:a|aw)?")
 _MISSING = re.compile(
     r"NET/Plugin ?: (?:Could not find|No plugin found|dlerror=|Plugin load \(|Using internal net)", re.DOTALL
 )
@@ -37,6 +38,7 @@ _EXTERNAL = re.compile(r"Successfully loaded external network plugin (.{0,400})"
 _LIBRARY = re.compile(r"(?:(?!\.so)\S)+\.so")
 _FAILED = re.compile(r"Failed to initialize NET plugin (.{0,80})")
 _UNSUPPORTED = re.compile(r"External network plugin (.{1,400}?) is unsupported")
+_UNSUPPORTED_PART = re.compile(r"External network plugin \S{1,400}(?: (?:i(?:s(?: u?n?s?u?p?p?o?r?t?e?)?)?)?)?")
 _NCCL_NUMBER = re.compile(r"\d+(?:\.\d+)+\+cuda\d+\.\d+")
 _NCCL_NUMBER_PART = re.compile(r"\d+(?:\.\d*)*(?:\+\w{0,6}\.?)?")
 OFI_FAILED = "NET/OFI aws-ofi-nccl initialization failed"
@@ -82,7 +84,7 @@ def ofi(body: str, *, strict: bool) -> Parsed:
         return ProviderLine(name, fabric, int(nics) if nics else None)
     if found := _OFI_VERSION.fullmatch(body):
         if strict and not _OFI_NUMBER.fullmatch(found[1]):
-            return PART if re.fullmatch(r"\d+\.?", found[1]) else None
+            return PART if _OFI_NUMBER_PART.fullmatch(found[1]) else None
         return VersionLine("ofi", found[1])
     if begins_provider(body) or begins_text(body, OFI_FAILED, *_OFI_STARTS):
         return PART
@@ -113,10 +115,12 @@ def named(body: str, *, strict: bool) -> Parsed:
 def failed(body: str, *, strict: bool) -> Parsed:
     if body == ANY_FAILED or (not strict and body.startswith(ANY_FAILED)):
         return FailureLine("any", ANY_FAILED)
-    if begins_text(body, ANY_FAILED, *_FAILED_STARTS):
+    if begins_text(body, ANY_FAILED, *_FAILED_STARTS) or body in _FAILED_STARTS:
         return PART
-    if not strict and (found := _UNSUPPORTED.match(body)):
+    if found := _UNSUPPORTED.fullmatch(body) if strict else _UNSUPPORTED.match(body):
         return FailureLine(found[1], body[:200])
+    if _UNSUPPORTED_PART.fullmatch(body):
+        return PART
     found = _FAILED.fullmatch(body)
     if not found:
         return None

@@ -9,16 +9,34 @@ from itertools import pairwise
 from typing import Protocol
 
 from workload.nccl.fact import PART, UNKNOWN, Parsed
-from workload.nccl.head import COLOUR, HEAD, HEAD_PART, HEAD_START, LOST_HEAD, TAIL, TELLING_HEAD, Head, cleaned, split
+from workload.nccl.head import (
+    COLOUR,
+    HEAD_PART,
+    LOST_HEAD,
+    TAIL,
+    TELLING_HEAD,
+    Head,
+    beginnings,
+    cleaned,
+    find,
+    split,
+)
 from workload.nccl.line import STARTS, WIDTH, is_distinct, parse
 from workload.nccl.report import Place
 
 _LONGEST_HEAD = 2048
+# NCCL's own lines have at most 1024 bytes.
+_LONGEST_BODY = 4096
+_LONGEST_PREFIX = 512
 _MOST_PREFIXES = 20_000
 # Records of the same process that may stand between two pieces of one of its lines (standard error is a stream apart).
 _STRANGERS = 3
 # Lines of others that may stand between two pieces: a thousand ranks that write ten each at the same time.
 _APART = 10_000
+
+
+# ATTN, between the two, is there from NCCL 2.32 on.
+_LEVELS = frozenset({b"INFO ", b"WARN ", b"ATTN "})
 
 
 class Sink(Protocol):
@@ -90,37 +108,32 @@ class Pieces:
     def _nccl(self, line: bytes, number: int) -> None:
         at = line.find(b" NCCL ")
         level = line[at + 6 : at + 11]
-        head = self._prefixes.get(line[:at]) if at >= 0 and level in (b"INFO ", b"WARN ") else None
+        head = self._prefixes.get(line[:at]) if at >= 0 and level in _LEVELS else None
         if head is not None and line.find(b" NCCL ", at + 6) < 0:
-            self._headed(head, line, at + 11, Place(self._file, number), warn=level == b"WARN ")
+            self._headed(head, line, at + 11, Place(self._file, number), warn=level != b"INFO ")
             return
         key, text = split(line, self._keys)
         text = COLOUR.sub(b"", text) if b"\x1b" in text else text
         held = self._open.get(key)
         goes_on = held is not None and held.head is not None and not held.body
-        if text.startswith(b"NCCL version ") and not goes_on and not HEAD.search(text):
+        if text.startswith(b"NCCL version ") and not goes_on and not find(text):
             self._sink.version(text[13:80].decode("ascii", "replace").split(" ")[0].strip())
             return
         # Without Ray's prefix two processes may have written into one line.
-        starts = [self._start(one) for one in HEAD_START.finditer(text)] if text.count(b" NCCL ") > 1 else []
+        starts = beginnings(text, self._names) if text.count(b" NCCL ") > 1 else []
         bounds = [0, *starts[1:], len(text)]
         for begin, end in pairwise(bounds):
-            if found := HEAD.search(text, begin, end):
+            if found := find(text, begin, end):
                 whole = len(bounds) == 2 and found.end() == len(text)
                 self._found(key, found, line[:at] if whole else None, number)
             else:
                 self._piece(key, text[begin:end], number)
 
-    def _start(self, head: re.Match[bytes]) -> int:
-        """Where a head begins that stands right behind another line's end: its host is one seen before."""
-        host = max((one for one in self._names if head[1].endswith(one)), key=len, default=head[1])
-        return head.end(1) - len(host)
-
     def _found(self, key: bytes, found: re.Match[bytes], prefix: bytes | None, number: int) -> None:
         place = Place(self._file, number)
         head = self._head(key, found, place)
         # Not while the host's name may change.
-        if prefix is not None and not self._hosts.get(key, ("", False))[1]:
+        if prefix is not None and len(prefix) <= _LONGEST_PREFIX and not self._hosts.get(key, ("", False))[1]:
             if len(self._prefixes) >= _MOST_PREFIXES:
                 self._prefixes.clear()
             self._prefixes[prefix] = head
@@ -131,7 +144,7 @@ class Pieces:
             found.string[found.start() : found.end()],
             len(found[0]) - len(body),
             place,
-            warn=level[-4:] == b"WARN",
+            warn=level[-4:] != b"INFO",
         )
 
     def _head(self, key: bytes, found: re.Match[bytes], place: Place) -> Head:
@@ -161,7 +174,7 @@ class Pieces:
             self._close(held)
         start = line[at : at + WIDTH] if line[at : at + 1] != b"\x1b" else cleaned(line[at:])[:WIDTH]
         if start in STARTS or warn or len(start) < WIDTH:
-            body = cleaned(line[at:]).decode("utf-8", "replace")
+            body = cleaned(line[at : at + _LONGEST_BODY]).decode("utf-8", "replace")
             self._open[head.key] = _Open(b"", place, head, body, warn=warn)
 
     def _piece(self, key: bytes, text: bytes, number: int) -> None:
@@ -185,7 +198,7 @@ class Pieces:
                 self._close(self._open.pop(key))
         elif held is not None and not TELLING_HEAD.match(text):
             joined = held.raw + text
-            if found := HEAD.search(joined):
+            if found := find(joined):
                 held.raw = b""
                 self._found(key, found, None, held.place.line)
                 return

@@ -1,6 +1,6 @@
 """PURE: what one process said, collected line by line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from workload.nccl.fact import (
@@ -17,6 +17,8 @@ from workload.nccl.fact import (
     VersionLine,
 )
 from workload.nccl.report import Failure, NcclProcess, Network, Place, Provider
+
+MOST_LIVE = 500
 
 
 @dataclass(eq=False, slots=True)
@@ -36,13 +38,6 @@ class MemberLog:
     def devices(self) -> set[str]:
         """What the brackets of a channel line may hold: the nvml device, in old wordings the bus id."""
         return {self.line.pairs[key] for key in ("nvmlDev", "busId") if key in self.line.pairs}
-
-    def inherited_network(self) -> Network | None:
-        """Its own, or what it has from its parent: a child takes over the plugin."""
-        member: MemberLog | None = self
-        while member is not None and member.network is None:
-            member = member.parent
-        return member.network if member else None
 
     def at(self, rank: int, device: str) -> bool:
         return rank == self.line.rank and (not self.devices or device in self.devices)
@@ -81,8 +76,13 @@ class ProcessLog:
         self._live: dict[str, MemberLog] = {}
         self._starting: dict[int, MemberLog] = {}
         self._chosen: dict[int, Network] = {}
+        # By thread, channel lines that came before any communicator they may be of: NCCL 2.18.1 says that one is there
+        # only when it is complete.
+        self._early: dict[int, list[str]] = {}
         # Channel lines since a communicator came or went.
         self._recent: dict[str, EdgeLog] = {}
+        # By the rank and device that a line may be of, and its larger rank; as long.
+        self._fitting: dict[tuple[tuple[tuple[int, str], ...], int], tuple[MemberLog, ...]] = {}
 
     def again(self, body: str) -> bool:
         """Counts a channel line that was said before of the same communicators."""
@@ -103,6 +103,8 @@ class ProcessLog:
             known = self.edges.get((members, body))
             if known is None:
                 known = self.edges[members, body] = EdgeLog(fact, place, members)
+                if not members:
+                    self._early.setdefault(thread, []).append(body)
             else:
                 known.count += 1
             self._recent[body] = known
@@ -118,14 +120,14 @@ class ProcessLog:
 
     def _members_of(self, line: EdgeLine, thread: int) -> tuple[MemberLog, ...]:
         """Up to NCCL 2.21 channels are made within a communicator's initialisation, later at its first use."""
-        ends = ((line.from_rank, line.from_device), (line.to_rank, line.to_device))
-        own = ends[:1] if line.direction == "send" else ends[1:] if line.direction else ends
+        own = _own_ends(line)
         ranks = max(line.from_rank, line.to_rank)
-        fits = [m for m in self._live.values() if m.line.ranks > ranks and any(m.at(*end) for end in own)]
+        fits = self._fitting.get((own, ranks))
+        if fits is None:
+            found = [m for m in self._live.values() if m.line.ranks > ranks and any(m.at(*end) for end in own)]
+            fits = self._fitting[own, ranks] = tuple(sorted(found, key=lambda member: member.order))
         starting = self._starting.get(thread)
-        if starting in fits:
-            return (starting,)
-        return tuple(sorted(fits, key=lambda member: member.order))
+        return (starting,) if starting in fits else fits
 
     def _initialised(self, line: InitLine, thread: int, place: Place) -> None:
         pairs = line.pairs
@@ -136,6 +138,9 @@ class ProcessLog:
             parent = self._live.get(pairs.get("parent", ""))
             member = self.members[key] = MemberLog(self, len(self.members), line, parent)
         self._live[line.pointer] = member
+        if line.complete and not member.started:
+            self._claim(member, self._early.get(thread, ()))
+        self._early.pop(thread, None)
         if (chosen := self._chosen.pop(thread, None)) is not None:
             member.network = member.network or chosen
             if chosen.name != member.network.name:
@@ -146,7 +151,16 @@ class ProcessLog:
         else:
             member.started = member.started or place
             self._starting[thread] = member
-        self._recent.clear()
+        self._changed()
+
+    def _claim(self, member: MemberLog, bodies: Iterable[str]) -> None:
+        for body in bodies:
+            log = self.edges[(), body]
+            if member.line.ranks > max(log.line.from_rank, log.line.to_rank) and any(
+                member.at(*end) for end in _own_ends(log.line)
+            ):
+                log.members = (member,)
+                self.edges[log.members, body] = self.edges.pop(((), body))
 
     def topology(self, fact: TopologyLine, _place: Place) -> None:
         if member := self._live.get(fact.pointer):
@@ -154,7 +168,11 @@ class ProcessLog:
 
     def ended(self, fact: EndLine, _place: Place) -> None:
         self._live.pop(fact.pointer, None)
+        self._changed()
+
+    def _changed(self) -> None:
         self._recent.clear()
+        self._fitting.clear()
 
     def provider(self, fact: ProviderLine, place: Place) -> None:
         self._providers.setdefault(fact, Provider(name=fact.name, fabric=fact.fabric, nics=fact.nics, place=place))
@@ -176,6 +194,11 @@ class ProcessLog:
             self._nccl = fact.version
         else:
             self._ofi = fact.version
+
+    @property
+    def full(self) -> bool:
+        """Whether more communicators are there than any process has: each channel could be of any of them."""
+        return len(self._live) >= MOST_LIVE
 
     @property
     def size(self) -> int:
@@ -205,6 +228,12 @@ class ProcessLog:
             first=self.first,
             last=self.last,
         )
+
+
+def _own_ends(line: EdgeLine) -> tuple[tuple[int, str], ...]:
+    """The rank and device that said it: of a line without direction, one of two."""
+    ends = ((line.from_rank, line.from_device), (line.to_rank, line.to_device))
+    return ends[:1] if line.direction == "send" else ends[1:] if line.direction else ends
 
 
 _TAKERS: dict[type, Callable[..., None]] = {

@@ -1,0 +1,56 @@
+"""Why an `up` failed, told by what it left in runs/: a measurement, the job, or the comparison that was judged."""
+
+import datetime
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from efactl.exit_codes import ExitCode
+
+_BY_VERDICT = {"refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
+_PREFLIGHTS, _COMPARISONS = "ray-train-bandwidth-*/record.json", "compare-*/comparison.json"
+
+
+def of_job(run: Mapping[str, Any], began: datetime.datetime) -> ExitCode | None:
+    """By `efactl outputs`' run; None where its gate did not judge since then, or passed."""
+    if not _since(run.get("judgedAt"), began):
+        return None
+    return _BY_VERDICT.get(run["verdict"], ExitCode.QUALITY if run["qualityPassed"] is False else None)
+
+
+def of_measurements(runs: Path, began: datetime.datetime) -> ExitCode | None:
+    """By the newest preflight and comparison that were judged, or interrupted, since then."""
+    for pattern, code_of in ((_PREFLIGHTS, _preflight), (_COMPARISONS, _comparison)):
+        for record in _newest_first(runs, pattern):
+            if (code := code_of(record, began)) is not None:
+                return code
+    return None
+
+
+def _preflight(record: Mapping[str, Any], began: datetime.datetime) -> ExitCode | None:
+    verdict = record.get("verdict") or {}
+    if not _since(verdict.get("judgedAt"), began):
+        return None
+    # Wrong sums are no matter of speed.
+    wrong = any(int(row["wrong"]) for row in record["rows"])
+    failed = ExitCode.FAILED if wrong else ExitCode.SLOW
+    return _BY_VERDICT.get(verdict["value"], None if record["quality"]["passed"] else failed)
+
+
+def _comparison(report: Mapping[str, Any], began: datetime.datetime) -> ExitCode | None:
+    if report["status"] == "interrupted" and _since(report.get("updatedAt"), began):
+        return ExitCode.INTERRUPTED
+    judgement = report.get("judgement") or {}
+    if not _since(judgement.get("judgedAt"), began) or not judgement["reasons"]:
+        return None
+    return _BY_VERDICT.get(report["status"], ExitCode.SLOW if report["status"] == "complete" else ExitCode.FAILED)
+
+
+def _since(moment: str | None, began: datetime.datetime) -> bool:
+    return bool(moment) and datetime.datetime.fromisoformat(str(moment)) >= began
+
+
+def _newest_first(runs: Path, pattern: str) -> Iterator[Mapping[str, Any]]:
+    for path in sorted(runs.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True):
+        yield json.loads(path.read_text(encoding="utf-8"))

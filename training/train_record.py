@@ -1,0 +1,42 @@
+"""What the training job's record tells beyond that of every job."""
+
+from typing import Any, ClassVar
+
+from training import checkpoint_files
+from training.record import JobReport
+from training.run_directory import RunDirectory
+
+SCHEMA = "ray-train-efa/job-record/1"
+
+
+class TrainReport(JobReport):
+    """Losses, evaluation, checkpoint, memory and throughput."""
+
+    schema: ClassVar[str] = SCHEMA
+
+    def own_fields(self) -> dict[str, Any]:
+        return {
+            "losses": [],
+            "tokens_per_step": None,
+            "tokens_per_second": None,
+            "step_seconds": None,
+            "eval": {"before": None, "after": None},
+            "checkpoint": None,
+            "peak_memory_bytes": {},
+        }
+
+    def add_own(self, record: dict[str, Any], run: RunDirectory) -> None:
+        for attempt in record["attempts"]:
+            ranks = attempt["ranks"]
+            attempt["resumed_from_step"] = ranks[0]["resumed_from_step"] if ranks else None
+            record["peak_memory_bytes"] = {str(rank["rank"]): rank["peak_memory_bytes"] for rank in ranks}
+        result = run.result()
+        if result is not None:
+            record |= result | {"timings": record["timings"] | result["timings"]}
+            return
+        newest, _ = checkpoint_files.newest_complete(run.checkpoints)
+        if newest is not None:
+            progress = checkpoint_files.read_progress(newest)
+            record["losses"] = progress.losses
+            record["eval"]["before"] = progress.eval_before
+            record["checkpoint"] = {"path": str(newest), "step": progress.step}
