@@ -10,6 +10,10 @@ def nothing_to_check(_config: BandwidthConfig) -> None:
     """Whether a size fits into memory is for each rank to say."""
 
 
+def nothing_to_prepare(_config: BandwidthConfig) -> None:
+    """Ranks make what they reduce."""
+
+
 def describe(config: BandwidthConfig, world_size: int) -> str:
     sizes = " ".join(config.sizes) or "the default sizes"
     return f"all_reduce of {sizes} over {world_size} ranks, {config.iterations} iterations after {config.warm_up}"
@@ -20,5 +24,6 @@ BANDWIDTH = JobKind(
     check=nothing_to_check,
     describe=describe,
     report=BandwidthReport,
+    prepare=nothing_to_prepare,
     run_rank=measure_func,
 )

@@ -7,14 +7,13 @@ number of ranks too.
 """
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from numpy.typing import NDArray
 
 from training.config import TrainConfig
@@ -24,7 +23,7 @@ from training.packing import START, TARGET, TOKEN, Words, decode, empty_rows
 from training.storage import Folder
 from training.token_files import TokenFile, TokenRows, on_this_node, read_manifest
 from training.tokenise import HELD_OUT, TRAIN, rows_in_memory
-from training.tokenizer import Tokenizer, load_tokenizer
+from training.tokenizer import load_tokenizer
 
 _TRAIN, _HELD_OUT = 0, 1
 _OF_DOCUMENTS = ("position_ids", "documents", "document_bounds")
@@ -113,6 +112,19 @@ class Dataset:
     """Of what is in it; a position in one data set means nothing in another."""
     pad: int = 0
 
+    def position(self, consumed: int) -> dict[str, Any]:
+        """What a checkpoint keeps so that a run goes on at the sample after `consumed`."""
+        return {"samples": consumed, "key": self.key, "seed": self.seed}
+
+    def consumed(self, position: Mapping[str, Any] | None) -> int:
+        """From what position() gave; 0 for one in other data or another order."""
+        known = position is not None and (position["key"], position["seed"]) == (self.key, self.seed)
+        return int(position["samples"]) if position is not None and known else 0
+
+    def described(self) -> dict[str, Any]:
+        """For the run's record."""
+        return {"key": self.key, "sequences": len(self.train), "heldOut": len(self.held_out)}
+
     def train_batch(self, consumed: int, micro_step: int, rank: int, world_size: int, rows: int) -> Batch:
         """This rank's `rows` sequences; `consumed` samples were trained on before this step, by all ranks together."""
         first = consumed + (micro_step * world_size + rank) * rows
@@ -158,12 +170,7 @@ def _epoch_order(seed: int, epoch: int, length: int) -> NDArray[np.uint32]:
     return np.random.default_rng([seed, _TRAIN, epoch]).permutation(np.arange(length, dtype=np.uint32))
 
 
-def open_dataset(
-    config: TrainConfig,
-    tokenizer: Tokenizer | Callable[[str], torch.Tensor],
-    vocab_size: int,
-    prepared: Folder | None = None,
-) -> Dataset:
+def open_dataset(config: TrainConfig, vocab_size: int, prepared: Folder | None = None) -> Dataset:
     """`prepared` is what prepare() gave the driver; None for the data sets that each rank makes for itself.
 
     Raises TrainingError where the data set cannot be opened, or its tokens are none of the model's.
@@ -171,13 +178,12 @@ def open_dataset(
     settings = DataSettings.of(config)
     train: Rows
     held_out: Rows
-    pad, largest, key = 0, 0, f"{settings.dataset}-{settings.seq_len}"
+    pad, largest, key = 0, 0, f"{settings.dataset}-{settings.seq_len}-{settings.validation_share:g}"
     if settings.dataset == RANDOM:
         train = RandomRows(vocab_size, settings.seq_len, (settings.seed, _TRAIN))
         held_out = RandomRows(vocab_size, settings.seq_len, (settings.seed, _HELD_OUT))
     elif settings.dataset == PYDOC:
-        if not isinstance(tokenizer, Tokenizer):
-            tokenizer = load_tokenizer(settings.model_id)
+        tokenizer = load_tokenizer(settings.model_id)
         made = rows_in_memory(english_texts(), tokenizer, settings)
         train, held_out = RowsInMemory(made[TRAIN]), RowsInMemory(made[HELD_OUT])
         pad, largest = tokenizer.pad, max(int((half & TOKEN).max()) for half in made.values())
@@ -204,11 +210,3 @@ def english_texts() -> list[str]:
     from pydoc_data.topics import topics
 
     return [topics[name] for name in sorted(topics)]
-
-
-def train_batch(dataset: Dataset, step: int, rank: int, batch_size: int) -> torch.Tensor:
-    """(batch_size, seq_len + 1) token ids, for a loop without micro-steps that knows nothing of Batch."""
-    world_size = dist.get_world_size() if dist.is_initialized() else 1
-    first = (step - 1) * world_size * batch_size + rank * batch_size
-    words = dataset.train.read(dataset.sequences(first, batch_size))
-    return torch.from_numpy((words & TOKEN).astype(np.int64))

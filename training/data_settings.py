@@ -36,7 +36,7 @@ class DataSettings:
 
     @classmethod
     def of(cls, config: Any) -> "DataSettings":
-        values: dict[str, Any] = {field.name: getattr(config, field.name, field.default) for field in fields(cls)}
+        values: dict[str, Any] = {field.name: getattr(config, field.name) for field in fields(cls)}
         return cls(**values)
 
     @property

@@ -129,7 +129,10 @@ def _run(kind: JobKind[Config], config: Config, report: JobReport) -> None:
     report.lost_before = frozenset(node["NodeID"] for node in ray.nodes() if not node["Alive"])
     report.world_size = count_ranks(config, ray.cluster_resources())
     print(f"[{config.mark}] {kind.describe(config, report.world_size)}", flush=True)
-    _fit(kind, config, report, secret_names)
+    preparing = time.time()
+    prepared = kind.prepare(config)
+    report.timings["prepare_s"] = time.time() - preparing
+    _fit(kind, config, report, secret_names, prepared)
 
 
 def _connect(config: JobConfig) -> None:
@@ -164,7 +167,9 @@ def count_ranks(config: JobConfig, resources: dict[str, float]) -> int:
     return config.num_workers or available
 
 
-def _fit(kind: JobKind[Config], config: Config, report: JobReport, secret_names: Sequence[str]) -> None:
+def _fit(
+    kind: JobKind[Config], config: Config, report: JobReport, secret_names: Sequence[str], prepared: str | None
+) -> None:
     importing = time.time()
     import ray
     from ray.train import FailureConfig, RunConfig, ScalingConfig
@@ -181,8 +186,12 @@ def _fit(kind: JobKind[Config], config: Config, report: JobReport, secret_names:
         config=config,
         job_environment=tuple(sorted({*environment, *secret_names} - _OWN_VARIABLES)),
         started_at=time.time(),
+        prepared=prepared,
     )
-    parent = RunDirectory.of(config).parent
+    run = RunDirectory.of(config)
+    # Ray's own list of the run's checkpoints: it fails where one of them is gone, and ours come and go without it.
+    run.folder.delete("checkpoint_manager_snapshot.json")
+    parent = run.parent
     TorchTrainer(
         kind.run_rank,
         train_loop_config=task,

@@ -2,20 +2,17 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn import functional
 
+from training.causal_loss import CausalLoss
 from training.config import TrainConfig
 from training.data import Batch, Dataset
-from training.document_attention import documents_for
 from training.errors import TrainingError
 from training.packing import NOT_PREDICTED
 
-Score = Callable[[torch.nn.Module, Batch], tuple[torch.Tensor, torch.Tensor]]
-"""The sum of a batch's losses (nats, a scalar), and the likeliest token at each place (rows, seq_len)."""
 Metric = Callable[[torch.Tensor, Batch], tuple[torch.Tensor, torch.Tensor]]
 """From the likeliest tokens: how much was right, and of how much. Both are summed over batches and ranks."""
 
@@ -45,30 +42,12 @@ METRICS: Mapping[str, Metric] = {"token_accuracy": token_accuracy, "exact_match"
 """By the name the run's record tells them by. For a task of your own add a function here."""
 
 
-def score(module: torch.nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of a transformers model, with the whole logits; in float32 a row's at a time."""
-    model: Any = module
-    told = documents_for(model, batch.documents, batch.document_bounds, batch.input_ids.shape[1])
-    logits = model(input_ids=batch.input_ids, position_ids=batch.position_ids, **told).logits
-    losses = [
-        functional.cross_entropy(row.float(), labels, ignore_index=NOT_PREDICTED, reduction="sum")
-        for row, labels in zip(logits, batch.labels, strict=True)
-    ]
-    return torch.stack(losses).sum(), logits.argmax(-1)
-
-
-def evaluate(
-    module: torch.nn.Module,
-    dataset: Dataset,
-    config: TrainConfig,
-    device: torch.device,
-    score: Score = score,
-) -> dict[str, float]:
+def evaluate(root: CausalLoss, dataset: Dataset, config: TrainConfig, device: torch.device) -> dict[str, float]:
     """Mean loss per predicted token over all ranks (nats), its exponential, their number, and each metric's share.
 
     The same on every rank. Ranks with more tokens weigh more. Raises TrainingError where the loss is not finite.
     """
-    module.eval()
+    root.eval()
     # In float64: a float32 stops counting tokens at sixteen million.
     sums = torch.zeros(1 + len(METRICS), 2, dtype=torch.float64, device=device)
     for batch in dataset.held_out_batches(
@@ -76,12 +55,12 @@ def evaluate(
     ):
         batch = batch.to(device)
         with torch.no_grad():
-            loss, likeliest = score(module, batch)
+            loss, likeliest = root(**batch.tensors(), likeliest=True)
             told = [(loss, loss.new_tensor(batch.predicted, dtype=torch.int64))]
             told += [metric(likeliest, batch) for metric in METRICS.values()]
         sums += torch.stack([torch.stack([part.double(), whole.double()]) for part, whole in told])
     dist.all_reduce(sums)
-    module.train()
+    root.train()
     (loss_sum, count), *shares = sums.tolist()
     mean = loss_sum / count
     if not math.isfinite(mean):

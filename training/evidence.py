@@ -17,9 +17,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
-from training import efa_devices, packages, sharding, traffic
+from training import efa_devices, packages, traffic
 from training.nccl_lines import NcclLines
+from training.sharding import MIXED, Sharding
 from training.storage import Folder, storage_errors
+from training.topology import HSDP
 from training.worker_setup import node_directory, secret_names, working_directory
 
 ENVIRONMENT_PREFIXES = ("NCCL_", "FI_", "GLOO_")
@@ -89,27 +91,39 @@ def read_devices(local_rank: int) -> efa_devices.Readings:
 
 
 def must_move(
-    module: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, nodes: Sequence[int], steps: int
+    root: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    options: Sharding,
+    nodes: Sequence[int],
+    *,
+    steps: int,
+    micro_batches: int = 1,
 ) -> dict[str, Any]:
     """`must_move` with the least bytes of so many steps for this rank's node; {} where all ranks are on one."""
     if len(set(nodes)) == 1:
         return {}
-    return {"must_move": traffic.least(_units(module, optimizer, device), nodes, nodes[dist.get_rank()], steps)}
+    plan = traffic.Plan(
+        replicated=options.mode == HSDP,
+        micro_batches=micro_batches,
+        kept_gathered=options.keep_gathered,
+        reduced_once=not options.reduce_each_micro_batch,
+    )
+    return {"must_move": traffic.least(_units(root, optimizer, options), nodes, nodes[dist.get_rank()], steps, plan)}
 
 
-def _units(module: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> list[traffic.Unit]:
+def _units(root: torch.nn.Module, optimizer: torch.optim.Optimizer, options: Sharding) -> list[traffic.Unit]:
     """As fully_shard has grouped them: each parameter belongs to the innermost module that is sharded.
 
     Only those of which the optimizer has updated a parameter: another may never have run.
     """
-    policy = sharding.precision(device)
+    mixed = options.precision == MIXED
     units: list[traffic.Unit] = []
     seen: set[torch.nn.Parameter] = set()
-    for part in reversed([part for part in module.modules() if isinstance(part, FSDPModule)]):
+    for part in reversed([part for part in root.modules() if isinstance(part, FSDPModule)]):
         own = [parameter for parameter in part.parameters() if parameter not in seen]
         seen.update(own)
         if any(optimizer.state.get(one) for one in own):
-            gathered = policy.param_dtype or own[0].dtype
+            stored = int(own[0].dtype.itemsize)
             units.append(
                 traffic.Unit(
                     parameters=tuple(
@@ -118,9 +132,9 @@ def _units(module: torch.nn.Module, optimizer: torch.optim.Optimizer, device: to
                         )
                         for one in own
                     ),
-                    gathered_bytes=gathered.itemsize,
-                    reduced_bytes=(policy.reduce_dtype or gathered).itemsize,
-                    reshards=part is not module,  # fully_shard's default
+                    gathered_bytes=2 if mixed else stored,
+                    reduced_bytes=stored,  # in float32 between nodes, unless weights are bfloat16 as well
+                    reshards=part is not root and not options.keep_gathered,
                 )
             )
     return units

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
@@ -71,6 +72,15 @@ def export(
         barrier()
     except OSError as error:
         raise TrainingError(f"--to {to}: cannot be written: {error}") from error
+
+
+def export_from_ranks(checkpoint: Folder, location: str, dtype: str) -> None:
+    """Called by every rank of a run together, which has checked `location`: what lies there is an earlier attempt's."""
+    to = open_folder(location)
+    if dist.get_rank() == 0:
+        to.remove()
+    dist.barrier()
+    export(checkpoint, to, dtype=dtype, rank=dist.get_rank(), world_size=dist.get_world_size(), barrier=dist.barrier)
 
 
 def _weights(reader: ShardReader, dtype: str) -> list[Tensor]:

@@ -19,6 +19,8 @@ class RankTask(Generic[Config]):
     """Names of the variables the job was given."""
     started_at: float
     """Unix time at which the driver asked for the worker group."""
+    prepared: str | None
+    """What JobKind.prepare returned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,4 +34,6 @@ class JobKind(Generic[Config]):
     describe: Callable[[Config, int], str]
     """The run in a line, from its arguments and the number of ranks."""
     report: type[JobReport]
+    prepare: Callable[[Config], str | None]
+    """Called by the driver once it has joined the cluster; what it returns reaches every rank. Raises TrainingError."""
     run_rank: Callable[[RankTask[Config]], None]

@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from training.measure import WARM_UP_STEPS
 from training.step_clock import PHASES, StepClock, StepTimes
 from training.tensorboard import EventFile
 
-WARM_UP_STEPS = 3
 GIB = 1024**3
 
 
@@ -79,6 +79,10 @@ class RunMetrics:
             }
             | {"gpu_waited": spread([times.gpu_waited for times in steady if times.gpu_waited is not None])},
         }
+
+    def total_s(self) -> float:
+        """Of all steps whose times are known."""
+        return sum(times.total for times in self.steps)
 
     def _take(self, known: Sequence[StepTimes]) -> None:
         self.steps.extend(known)

@@ -15,17 +15,14 @@ BYTE_VOCABULARY = 256 + 3  # the byte values, then padding, begin and end of tex
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """`encode` turns text into a 1-D tensor of token ids below `vocab_size`."""
-
     module: torch.nn.Module
     vocab_size: int
-    encode: Callable[[str], torch.Tensor]
 
 
 def load_model(config: TrainConfig) -> LanguageModel:
     """Float32 weights on the CPU, the same on every rank. Raises TrainingError where the model cannot be loaded."""
     if config.model_id == TINY_QWEN2:
-        return LanguageModel(_tiny_qwen2(config), BYTE_VOCABULARY, encode_bytes)
+        return LanguageModel(_tiny_qwen2(config), BYTE_VOCABULARY)
     return _pretrained(config)
 
 
@@ -56,12 +53,8 @@ def open_model(config: TrainConfig) -> UnfilledModel:
     if reason is not None:
         return UnfilledModel(load_model(config), lambda device: None, reason)
     _check_length(config, module)
-    model = LanguageModel(module, module.config.vocab_size, _encoder(config, module.config.vocab_size))
+    model = LanguageModel(module, module.config.vocab_size)
     return UnfilledModel(model, lambda device: load_shards(module, files, device), None)
-
-
-def encode_bytes(text: str) -> torch.Tensor:
-    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).long()
 
 
 def _tiny_qwen2(config: TrainConfig) -> torch.nn.Module:
@@ -98,7 +91,7 @@ def _pretrained(config: TrainConfig) -> LanguageModel:
         raise _cannot_be_loaded(config, error) from error
     module.config.use_cache = False
     _check_length(config, module)
-    return LanguageModel(module, module.config.vocab_size, _encoder(config, module.config.vocab_size))
+    return LanguageModel(module, module.config.vocab_size)
 
 
 def _cannot_be_loaded(config: TrainConfig, error: BaseException) -> TrainingError:
@@ -109,25 +102,6 @@ def _check_length(config: TrainConfig, module: Any) -> None:
     longest = getattr(module.config, "max_position_embeddings", config.seq_len)
     if config.seq_len > longest:
         raise TrainingError(f"--seq_len {config.seq_len}: --model_id {config.model_id} takes at most {longest} tokens")
-
-
-def _encoder(config: TrainConfig, vocab_size: int) -> Callable[[str], torch.Tensor]:
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = None if config.dataset == "random" else AutoTokenizer.from_pretrained(config.model_id)
-    except (OSError, ValueError) as error:
-        raise _cannot_be_loaded(config, error) from error
-
-    def encode(text: str) -> torch.Tensor:
-        assert tokenizer is not None
-        tokens = torch.tensor(tokenizer(text, verbose=False)["input_ids"])
-        # transformers makes up an empty tokenizer for a directory that has none.
-        if len(tokens) == 0 or int(tokens.max()) >= vocab_size:
-            raise TrainingError(f"--model_id {config.model_id}: no tokenizer that fits the model; try --dataset random")
-        return tokens
-
-    return encode
 
 
 def next_token_loss(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:

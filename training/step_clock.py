@@ -1,5 +1,6 @@
 """Where the time of a step goes, without making a GPU wait to find out."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -45,6 +46,8 @@ class StepClock:
     """
 
     device: torch.device
+    last_total: float = math.inf
+    """Seconds of wall-clock time of the step that ended last."""
     _waited: float = 0.0
     _spans: list[tuple[str, Any, Any]] = field(default_factory=list)
     _unread: deque[_Step] = field(default_factory=deque)
@@ -65,7 +68,8 @@ class StepClock:
     def end_step(self, step: int) -> list[StepTimes]:
         """The times that have become known since, in order."""
         now = time.perf_counter()
-        self._unread.append(_Step(step, now - self._last_end, self._waited, self._spans, self._last_event))
+        self.last_total = now - self._last_end
+        self._unread.append(_Step(step, self.last_total, self._waited, self._spans, self._last_event))
         self._last_event = self._spans[-1][2] if self._spans else None
         self._last_end, self._waited, self._spans = now, 0.0, []
         known = []

@@ -1,18 +1,25 @@
 """PURE: the least that training steps move between one node and the others, whatever algorithm moves it.
 
-FSDP splits the parameters of each unit over all ranks. Let a unit have P parameters, n of them in the shards of this
-node's ranks, each of g bytes while gathered and r bytes while gradients are reduced. Then of one
+Under full sharding (fsdp) the parameters of each unit are split over all ranks. Let a unit have P parameters, n of them
+in the shards of this node's ranks, each of g bytes while gathered and r bytes while gradients are reduced. Then of one
 
     all-gather       g (P - n) bytes come in: what this node does not hold
                      g n       go out:        what only this node holds
     reduce-scatter   r n       come in:       the other nodes' sums for what this node holds
                      r (P - n) go out:        this node's sums for what others hold
 
-at least, each byte once; rings, trees and padding only add to it. A step reduces the gradients of each unit's trained
-parameters once. It gathers a unit before its forward pass and, where the unit lets go of its parameters after that,
-again before its backward pass. The root unit keeps them (fully_shard's default); the first of the counted steps may
-find it gathered already, by an evaluation, and is not counted for it. A unit that the run has trained is taken to be
-used in every step; one that it has not is not counted. Loss, gradient norm, evaluations and checkpoints come on top.
+at least, each byte once; rings, trees and padding only add to it. A micro-batch reduces the gradients of each unit's
+trained parameters once. It gathers a unit before its forward pass and, where the unit lets go of its parameters after
+that, again before its backward pass. The root unit keeps them till then; one that is kept gathered keeps them for a
+whole step. Such a unit may be found gathered by the first of the counted steps, by an evaluation, and is not counted
+for that one.
+
+Under hybrid sharding (hsdp) each node has all parameters, and what crosses is one all-reduce of a step's gradients
+
+                     r P       come in and go out: the others' sums, and this node's
+
+A unit that the run has trained is taken to be used in every step; one that it has not is not counted. Loss, gradient
+norm, evaluations and checkpoints come on top.
 """
 
 from collections.abc import Sequence
@@ -38,26 +45,52 @@ class Unit:
     reshards: bool
     """Whether it lets go of its parameters after the forward pass."""
 
+    @property
+    def trained(self) -> list[Parameter]:
+        return [one for one in self.parameters if one.trained]
 
-def least(units: Sequence[Unit], nodes: Sequence[int], node: int, steps: int) -> dict[str, int]:
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a step does with its units."""
+
+    replicated: bool = False
+    """hsdp: each node holds the whole model."""
+    micro_batches: int = 1
+    kept_gathered: bool = False
+    """Units stay gathered from a step's first micro-batch to its last."""
+    reduced_once: bool = False
+    """Gradients are reduced after the last micro-batch only."""
+
+
+def least(
+    units: Sequence[Unit], nodes: Sequence[int], node: int, steps: int, plan: Plan | None = None
+) -> dict[str, int]:
     """Bytes that so many steps must send from and receive on `node`; `nodes` has each rank's."""
+    plan = plan or Plan()
     sent = received = 0
     for unit in units:
+        if plan.replicated:
+            gradients = steps * unit.reduced_bytes * sum(one.rows * one.row for one in unit.trained)
+            sent += gradients
+            received += gradients
+            continue
         here, elsewhere = _split(unit.parameters, nodes, node)
-        gathers = unit.gathered_bytes * _gathers(unit, steps)
+        gathers = unit.gathered_bytes * _gathers(unit, steps, plan)
         sent += gathers * here
         received += gathers * elsewhere
-        here, elsewhere = _split([one for one in unit.parameters if one.trained], nodes, node)
-        sent += steps * unit.reduced_bytes * elsewhere
-        received += steps * unit.reduced_bytes * here
+        here, elsewhere = _split(unit.trained, nodes, node)
+        reductions = unit.reduced_bytes * steps * (1 if plan.reduced_once else plan.micro_batches)
+        sent += reductions * elsewhere
+        received += reductions * here
     return {"steps": steps, "sent": sent, "received": received}
 
 
-def _gathers(unit: Unit, steps: int) -> int:
+def _gathers(unit: Unit, steps: int, plan: Plan) -> int:
     if not unit.reshards:
-        return max(0, steps - 1)
+        return max(0, steps * (1 if plan.kept_gathered else plan.micro_batches) - 1)
     # Nothing may need the backward pass of a unit that is not trained.
-    return 2 * steps if any(one.trained for one in unit.parameters) else steps
+    return steps * plan.micro_batches * (2 if unit.trained else 1)
 
 
 def _split(parameters: Sequence[Parameter], nodes: Sequence[int], node: int) -> tuple[int, int]:

@@ -2,9 +2,12 @@
 
 from training.checkpoint_files import require_complete, step_of
 from training.config import TrainConfig, parse_arguments
+from training.data_settings import DataSettings
 from training.errors import TrainingError
 from training.job_kind import JobKind
 from training.model_source import check_model_exists
+from training.run_directory import RunDirectory
+from training.storage import open_folder
 from training.train import train_func
 from training.train_record import TrainReport
 
@@ -18,6 +21,18 @@ def check_sources(config: TrainConfig) -> None:
                 f"--resume_from {config.resume_from}: of step {step}, so --steps {config.steps} leaves nothing to train"
             )
     check_model_exists(config.model_id)
+    if config.export_to is not None:
+        check_export(config, config.export_to)
+
+
+def check_export(config: TrainConfig, to: str) -> None:
+    """Raises TrainingError for a directory that holds something, unless this run's last attempt has left it there."""
+    try:
+        held = open_folder(to).names()
+    except OSError as error:
+        raise TrainingError(f"--export_to {to}: cannot be read: {error}") from error
+    if held and not RunDirectory.of(config).attempts():
+        raise TrainingError(f"--export_to {to}: holds {sorted(held)[0]} already: name a new directory")
 
 
 def describe(config: TrainConfig, world_size: int) -> str:
@@ -27,6 +42,23 @@ def describe(config: TrainConfig, world_size: int) -> str:
     )
 
 
+def prepare_data(config: TrainConfig) -> str | None:
+    """Where the token sequences of a data set in files lie; None for one that each rank makes for itself."""
+    settings = DataSettings.of(config)
+    if settings.made_by_each_rank:
+        return None
+    from training.prepare import described, prepare
+
+    folder = prepare(settings, open_folder(config.storage_path))
+    print(f"[{config.mark}] data: {described(folder)} -> {folder}", flush=True)
+    return str(folder)
+
+
 TRAINING = JobKind(
-    parse=parse_arguments, check=check_sources, describe=describe, report=TrainReport, run_rank=train_func
+    parse=parse_arguments,
+    check=check_sources,
+    describe=describe,
+    report=TrainReport,
+    prepare=prepare_data,
+    run_rank=train_func,
 )

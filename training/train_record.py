@@ -10,7 +10,7 @@ SCHEMA = "ray-train-efa/job-record/1"
 
 
 class TrainReport(JobReport):
-    """Losses, evaluation, checkpoint, memory and throughput."""
+    """Losses, evaluation, checkpoints, data, memory and throughput."""
 
     schema: ClassVar[str] = SCHEMA
 
@@ -20,8 +20,13 @@ class TrainReport(JobReport):
             "tokens_per_step": None,
             "tokens_per_second": None,
             "step_seconds": None,
+            "split_seconds": {},
+            "mfu": None,
             "eval": {"before": None, "after": None},
             "checkpoint": None,
+            "checkpoints": None,
+            "data": None,
+            "profile": {},
             "peak_memory_bytes": {},
         }
 

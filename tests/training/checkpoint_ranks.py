@@ -128,7 +128,7 @@ def whole_state(rank: int, world_size: int, folder: Path, come_from: str | None,
 
 def _built(mesh: DeviceMesh) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
     module, _, dataset = ranks.build(sharded=False)
-    for layer in module.model.layers:
+    for layer in module.model.model.layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(module, mesh=mesh)
     return module, torch.optim.AdamW(module.parameters(), lr=1e-2), dataset

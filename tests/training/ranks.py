@@ -6,6 +6,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,13 +18,15 @@ import torch.multiprocessing as multiprocessing
 from tests.support.cutting_proxy import CuttingProxy
 from tests.training.arguments import config
 from training import checkpoint, evidence, s3
+from training.causal_loss import CausalLoss
 from training.checkpoint_files import Progress
-from training.data import Dataset, open_dataset, train_batch
+from training.data import Dataset, open_dataset
 from training.evaluation import evaluate
 from training.model import load_model
-from training.sharding import make_optimizer, shard
+from training.optimizer import ShardedAdamW, decay_groups
+from training.sharding import Sharding, shard
 from training.shards import ShardWriter
-from training.step import train_step
+from training.step import TrainStep
 from training.storage import Folder, LocalFolder, open_folder
 
 GLOBAL_ROWS = 8
@@ -51,23 +54,23 @@ def _rank(rank: int, world_size: int, function: Callable[..., None], folder: Pat
     os._exit(0)
 
 
-def build(*, sharded: bool) -> tuple[torch.nn.Module, torch.optim.Optimizer, Dataset]:
+def build(*, sharded: bool) -> tuple[CausalLoss, ShardedAdamW, Dataset]:
     settings = config(seq_len=32)
     model = load_model(settings)
+    root = CausalLoss(model.module)
     if sharded:
-        shard(model.module, CPU)
-    optimizer = make_optimizer(model.module, settings.lr, CPU)
-    return model.module, optimizer, open_dataset(settings, model.encode, model.vocab_size)
+        shard(root, CPU)
+    optimizer = ShardedAdamW(decay_groups(root, 0.1, decay_embeddings=False), settings.lr)
+    return root, optimizer, open_dataset(settings, model.vocab_size)
 
 
-def train(
-    module: torch.nn.Module, optimizer: torch.optim.Optimizer, dataset: Dataset, steps: range
-) -> list[tuple[int, float, float]]:
+def train(root: CausalLoss, optimizer: ShardedAdamW, dataset: Dataset, steps: range) -> list[tuple[int, float, float]]:
     """(step, loss, gradient norm), each over GLOBAL_ROWS rows shared by all ranks."""
-    rank, rows = dist.get_rank(), GLOBAL_ROWS // dist.get_world_size()
+    rank, world_size, step_function = dist.get_rank(), dist.get_world_size(), TrainStep(root, optimizer)
     told = []
     for step in steps:
-        figures = train_step(module, optimizer, train_batch(dataset, step, rank, rows))
+        batch = dataset.train_batch((step - 1) * GLOBAL_ROWS, 0, rank, world_size, GLOBAL_ROWS // world_size)
+        figures = step_function([batch.tensors()]).read()
         told.append((step, figures.loss, figures.gradient_norm))
     return told
 
@@ -163,33 +166,45 @@ def saved_through_an_outage(rank: int, world_size: int, folder: Path, location: 
     dist.barrier()  # rank 0 holds the proxy
 
 
-def counted_traffic(rank: int, world_size: int, folder: Path, model: Path, steps: int) -> None:
+@dataclass(frozen=True)
+class TrafficCase:
+    options: dict[str, Any]
+    nodes: tuple[int, ...]
+    micro_batches: int = 1
+
+
+def counted_traffic(rank: int, world_size: int, folder: Path, model: Path, steps: int, case: TrafficCase) -> None:
     """What FSDP hands to the process group in steps that follow an evaluation, and what is said it must move."""
     settings = config(model_id=model, dataset="random", seq_len=8, batch_size=1, eval_batches=1)
-    loaded = load_model(settings)
-    shard(loaded.module, CPU)
-    optimizer = make_optimizer(loaded.module, settings.lr, CPU)
-    dataset = open_dataset(settings, loaded.encode, loaded.vocab_size)
-    evaluate(loaded.module, dataset, settings, CPU)
+    loaded, options = load_model(settings), Sharding(**case.options)
+    root = CausalLoss(loaded.module)
+    shard(root, CPU, options, case.nodes)
+    optimizer = ShardedAdamW(decay_groups(root, 0.1, decay_embeddings=False), settings.lr)
+    step_function = TrainStep(root, optimizer, options)
+    dataset = open_dataset(settings, loaded.vocab_size)
+    evaluate(root, dataset, settings, CPU)
     counted = Counter[str]()
-    gather, scatter = dist.all_gather_single, dist.reduce_scatter_single
 
-    def counted_gather(output_tensor: torch.Tensor, *arguments: Any, **more: Any) -> Any:
-        counted["gathered"] += output_tensor.nbytes
-        return gather(output_tensor, *arguments, **more)
+    def counting(name: str, operation: Callable[..., Any], size: Callable[..., int]) -> Any:
+        def count(*arguments: Any, **more: Any) -> Any:
+            counted[name] += size(*arguments, **more)
+            return operation(*arguments, **more)
 
-    def counted_scatter(*, input: torch.Tensor, **more: Any) -> Any:
-        counted["reduced"] += input.nbytes
-        return scatter(input=input, **more)
+        return patch.object(dist, operation.__name__, count)
 
     with (
-        patch.object(dist, "all_gather_single", counted_gather),
-        patch.object(dist, "reduce_scatter_single", counted_scatter),
+        counting("gathered", dist.all_gather_single, lambda output_tensor, *_, **__: output_tensor.nbytes),
+        counting("reduced", dist.reduce_scatter_single, lambda *_, input, **__: input.nbytes),
+        counting("summed", dist.all_reduce, lambda tensor, *_, **__: 0 if tensor.numel() == 3 else tensor.nbytes),
     ):
-        for step in range(1, steps + 1):
-            train_step(loaded.module, optimizer, train_batch(dataset, step, rank, 1))
-    must_move = evidence.must_move(loaded.module, optimizer, CPU, list(range(world_size)), steps)["must_move"]
-    (folder / f"told-{rank}").write_text(json.dumps({**counted, **must_move}))
+        for step in range(steps):
+            step_function(
+                [dataset.train_batch(step, micro, rank, world_size, 1).tensors() for micro in range(case.micro_batches)]
+            ).read()
+    must_move = evidence.must_move(root, optimizer, options, case.nodes, steps=steps, micro_batches=case.micro_batches)[
+        "must_move"
+    ]
+    (folder / f"told-{rank}").write_text(json.dumps({"gathered": 0, "reduced": 0, "summed": 0, **counted, **must_move}))
 
 
 def _shard_sizes(module: torch.nn.Module) -> dict[str, int]:

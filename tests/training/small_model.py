@@ -13,7 +13,7 @@ def save_small_model(directory: Path, *, tokenizer: bool = True) -> dict[str, to
     torch.manual_seed(5)
     model = Qwen2ForCausalLM(
         Qwen2Config(
-            vocab_size=96,
+            vocab_size=100,  # more than the tokenizer has: transformers adds an end of text
             hidden_size=16,
             intermediate_size=32,
             num_hidden_layers=2,

@@ -14,7 +14,8 @@ from training.activations import checkpoint_activations
 from training.causal_loss import CausalLoss
 from training.errors import TrainingError
 from training.loss import IGNORED
-from training.optimizer import Schedule, ShardedAdamW, decay_groups
+from training.optimizer import ShardedAdamW, decay_groups
+from training.schedule import Schedule
 from training.sharding import Sharding, shard
 from training.step import TrainStep
 

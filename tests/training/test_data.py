@@ -125,7 +125,7 @@ def test_labels_are_the_next_tokens_and_are_counted() -> None:
 
 
 def open_default(**changes: Any) -> Dataset:
-    return open_dataset(settings(**{"dataset": PYDOC} | changes), ByteTokenizer(), BYTE_VOCABULARY)  # type: ignore[arg-type]
+    return open_dataset(settings(**{"dataset": PYDOC} | changes), BYTE_VOCABULARY)  # type: ignore[arg-type]
 
 
 def test_the_default_text_is_english_of_this_python_and_fills_its_sequences() -> None:
@@ -162,7 +162,7 @@ def test_attention_is_a_setting() -> None:
 
 
 def test_random_tokens_lie_within_the_vocabulary_and_are_never_two_alike() -> None:
-    dataset = open_dataset(settings(RANDOM), ByteTokenizer(), 11)  # type: ignore[arg-type]
+    dataset = open_dataset(settings(RANDOM), 11)  # type: ignore[arg-type]
     batch = dataset.train_batch(0, 0, 0, 1, 4)
     assert set(batch.input_ids.unique().tolist()) == set(range(11))
     assert batch.predicted == batch.labels.numel(), "every place predicts, as in the seed's loop"
@@ -173,13 +173,13 @@ def test_random_tokens_lie_within_the_vocabulary_and_are_never_two_alike() -> No
         *dataset.held_out_batches(0, 1, 4, 1)[0].input_ids,
     ]
     assert len({tuple(row.tolist()) for row in rows}) == 12
-    again = open_dataset(settings(RANDOM), ByteTokenizer(), 11).train_batch(0, 0, 0, 1, 4)  # type: ignore[arg-type]
+    again = open_dataset(settings(RANDOM), 11).train_batch(0, 0, 0, 1, 4)  # type: ignore[arg-type]
     assert torch.equal(batch.input_ids, again.input_ids)
 
 
 def test_a_vocabulary_too_small_is_refused() -> None:
     with pytest.raises(TrainingError, match="makes tokens up to 258 and the model knows 200"):
-        open_dataset(settings(PYDOC), ByteTokenizer(), 200)  # type: ignore[arg-type]
+        open_dataset(settings(PYDOC), 200)  # type: ignore[arg-type]
 
 
 def test_random_rows_of_a_key_do_not_change() -> None:

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from tests.training.arguments import config
 from tests.training.ranks import CPU, run_ranks, told
+from training.causal_loss import CausalLoss
 from training.data import Batch, Dataset, RowsInMemory
 from training.evaluation import evaluate, exact_match, token_accuracy
 from training.model import load_model
@@ -32,11 +33,11 @@ def uneven() -> Dataset:
 
 
 def evaluated(rank: int, world_size: int, folder: Path) -> None:
-    module = load_model(config(seq_len=SEQ_LEN)).module
-    expected = _by_hand(module)
-    shard(module, CPU)
+    root = CausalLoss(load_model(config(seq_len=SEQ_LEN)).module)
+    expected = _by_hand(root.model)
+    shard(root, CPU)
     sizes = [config(seq_len=SEQ_LEN, batch_size=rows, eval_batches=8) for rows in (1, 2, 4)]
-    found = [evaluate(module, uneven(), settings, CPU) for settings in sizes]
+    found = [evaluate(root, uneven(), settings, CPU) for settings in sizes]
     everyone: list[Any] = [None] * world_size
     dist.all_gather_object(everyone, found)
     if rank == 0:

@@ -6,11 +6,16 @@ import torch
 
 from tests.training.arguments import config
 from tests.training.small_model import save_small_model
+from training.causal_loss import CausalLoss
 from training.config import TrainConfig
-from training.data import open_dataset, train_batch
+from training.data import open_dataset
 from training.errors import TrainingError
-from training.model import BYTE_VOCABULARY, load_model, next_token_loss, open_model
+from training.model import LanguageModel, load_model, open_model
 from training.model_source import check_model_exists
+
+
+def first_batch(settings: TrainConfig, model: LanguageModel) -> dict[str, torch.Tensor]:
+    return open_dataset(settings, model.vocab_size).train_batch(0, 0, 0, 1, 2).tensors()
 
 
 def test_the_tiny_model_is_the_same_for_the_same_seed() -> None:
@@ -21,15 +26,8 @@ def test_the_tiny_model_is_the_same_for_the_same_seed() -> None:
 
 def test_an_untrained_tiny_model_guesses_about_evenly() -> None:
     model = load_model(config())
-    dataset = open_dataset(config(), model.encode, model.vocab_size)
-    loss = next_token_loss(model.module, train_batch(dataset, 1, 0, 2)).item()
-    assert 5.0 < loss < 6.5, "ln(259) is 5.56"
-
-
-def test_text_becomes_its_bytes() -> None:
-    encoded = load_model(config()).encode("né")
-    assert encoded.tolist() == [110, 0xC3, 0xA9]
-    assert int(encoded.max()) < BYTE_VOCABULARY
+    loss, tokens = CausalLoss(model.module)(**first_batch(config(), model))
+    assert 5.0 < loss.item() / int(tokens) < 6.5, "ln(259) is 5.56"
 
 
 def test_a_model_directory_is_loaded_with_its_own_tokenizer_and_trained_on(tmp_path: Path) -> None:
@@ -40,25 +38,26 @@ def test_a_model_directory_is_loaded_with_its_own_tokenizer_and_trained_on(tmp_p
     loaded = model.module.state_dict()
     assert all(torch.equal(loaded[name], weights[name]) for name in weights), "not the weights that were saved"
     assert next(model.module.parameters()).dtype == torch.float32
-    dataset = open_dataset(settings, model.encode, model.vocab_size)
-    rows = train_batch(dataset, 1, 0, 2)
-    assert int(rows.max()) < model.vocab_size
-    next_token_loss(model.module, rows).backward()
+    batch = first_batch(settings, model)
+    assert int(batch["input_ids"].max()) < model.vocab_size
+    loss, tokens = CausalLoss(model.module)(**batch)
+    assert int(tokens) > 0
+    loss.backward()
 
 
 def test_random_tokens_need_no_tokenizer(tmp_path: Path) -> None:
     save_small_model(tmp_path, tokenizer=False)
     settings = config(model_id=tmp_path, seq_len=16, dataset="random")
     model = load_model(settings)
-    rows = train_batch(open_dataset(settings, model.encode, model.vocab_size), 1, 0, 2)
-    assert next_token_loss(model.module, rows).item() > 0
+    loss, _ = CausalLoss(model.module)(**first_batch(settings, model))
+    assert loss.item() > 0
 
 
 def test_a_directory_without_a_tokenizer_is_refused_for_text(tmp_path: Path) -> None:
     save_small_model(tmp_path, tokenizer=False)
     settings = config(model_id=tmp_path, seq_len=16)
     with pytest.raises(TrainingError, match=f"--model_id {tmp_path}: no tokenizer"):
-        open_dataset(settings, load_model(settings).encode, 96)
+        open_dataset(settings, 96)
 
 
 def test_a_sequence_longer_than_the_model_takes_is_refused(tmp_path: Path) -> None:
@@ -88,10 +87,6 @@ def test_a_model_opened_without_its_weights_is_filled_with_them(tmp_path: Path) 
     unfilled.fill(torch.device("cpu"))
     filled = unfilled.model.module.state_dict()
     assert all(torch.equal(filled[name], weights[name]) for name in weights)
-    assert (
-        unfilled.model.encode("training").tolist()
-        == load_model(config(model_id=tmp_path, seq_len=16)).encode("training").tolist()
-    )
 
 
 def test_a_model_without_safetensors_is_read_whole_and_the_reason_told(tmp_path: Path) -> None:

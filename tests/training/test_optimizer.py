@@ -9,7 +9,8 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
 from training.errors import TrainingError
-from training.optimizer import BETAS, EPSILON, Schedule, ShardedAdamW, decay_groups
+from training.optimizer import BETAS, EPSILON, ShardedAdamW, decay_groups
+from training.schedule import Schedule
 
 
 class Small(nn.Module):  # type: ignore[misc]
@@ -139,4 +140,4 @@ def test_without_warm_up_and_with_a_floor_of_one_the_rate_stays() -> None:
 )
 def test_a_schedule_that_makes_no_sense_is_refused_by_its_argument(changes: dict[str, Any], argument: str) -> None:
     with pytest.raises(TrainingError, match=argument):
-        Schedule(**{"peak": 1.0, "steps": 10} | changes)
+        Schedule(**{"peak": 1.0, "steps": 10} | changes).check()

@@ -18,7 +18,6 @@ from training.prepare import describe, prepare
 from training.storage import Folder, LocalFolder, open_folder
 from training.token_files import MANIFEST, read_manifest
 from training.tokenise import HELD_OUT, TRAIN
-from training.tokenizer import ByteTokenizer
 
 
 def prepared(dataset: Path, storage: Path, **changes: Any) -> Folder:
@@ -77,7 +76,7 @@ def test_an_epoch_and_the_held_out_rows_of_all_ranks_together_are_the_whole_data
     data = write_texts(tmp_path / "data", numbered_texts(120))
     folder = prepared(data, tmp_path)
     told = settings(data)
-    dataset = open_dataset(_with(told), ByteTokenizer(), BYTE_VOCABULARY, folder)
+    dataset = open_dataset(_with(told), BYTE_VOCABULARY, folder)
     seen = ""
     ranks, rows = 3, 4
     consumed = 0
@@ -191,13 +190,13 @@ def test_copies_of_a_conversation_stay_in_one_half(tmp_path: Path) -> None:
 def test_a_model_smaller_than_its_tokenizer_is_refused(tmp_path: Path) -> None:
     data = write_texts(tmp_path / "data", numbered_texts(60))
     with pytest.raises(TrainingError, match="--model_id tiny-qwen2: its tokenizer makes tokens up to 258"):
-        open_dataset(_with(settings(data)), ByteTokenizer(), 100, prepared(data, tmp_path))
+        open_dataset(_with(settings(data)), 100, prepared(data, tmp_path))
 
 
 def test_a_node_that_does_not_see_the_sequences_says_so(tmp_path: Path) -> None:
     told = _with(settings(tmp_path / "data"))
     with pytest.raises(TrainingError, match=r"node .* does not see .*elsewhere"):
-        open_dataset(told, ByteTokenizer(), BYTE_VOCABULARY, LocalFolder(tmp_path / "elsewhere"))
+        open_dataset(told, BYTE_VOCABULARY, LocalFolder(tmp_path / "elsewhere"))
 
 
 def test_from_a_bucket_into_a_bucket(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.training import ranks
 from tests.training.small_model import save_small_model
-from training.traffic import Parameter, Unit, least
+from training.traffic import Parameter, Plan, Unit, least
 
 TWO_NODES = [0, 0, 1, 1]
 
@@ -54,13 +56,44 @@ def test_no_step_moves_nothing() -> None:
     assert least(units, TWO_NODES, 0, steps=0) == {"steps": 0, "sent": 0, "received": 0}
 
 
-def test_what_must_move_is_what_fsdp_really_gathers_and_reduces(tmp_path: Path) -> None:
+def test_hybrid_sharding_sends_each_gradient_once_whatever_the_layout() -> None:
+    units = [unit(weight(8, 10)), unit(weight(4, 5), reshards=False)]
+    told = least(units, TWO_NODES, 0, steps=3, plan=Plan(replicated=True, micro_batches=4))
+    assert told == {"steps": 3, "sent": 3 * 4 * 100, "received": 3 * 4 * 100}
+
+
+CASES = {
+    "fsdp": ranks.TrafficCase({}, (0, 1, 2, 3)),
+    "two micro-batches": ranks.TrafficCase({}, (0, 1, 2, 3), 2),
+    "parameters kept gathered": ranks.TrafficCase({"keep_gathered": True}, (0, 1, 2, 3), 2),
+    "gradients reduced once": ranks.TrafficCase({"reduce_each_micro_batch": False}, (0, 1, 2, 3), 2),
+    "bfloat16 compute": ranks.TrafficCase({"precision": "mixed"}, (0, 1, 2, 3)),
+    "bfloat16 throughout": ranks.TrafficCase({"precision": "bf16"}, (0, 1, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_must_move_is_what_fsdp_really_gathers_and_reduces(case: ranks.TrafficCase, tmp_path: Path) -> None:
     """With a node for each rank, what all receive is every gathered byte but one's own, and every reduced byte once."""
-    save_small_model(tmp_path / "model", tokenizer=False)  # tied weights; its sizes divide by 4, so nothing is padded
-    world_size = 4
-    ranks.run_ranks(world_size, ranks.counted_traffic, tmp_path / "run", tmp_path / "model", 3)
-    told = [json.loads((tmp_path / "run" / f"told-{rank}").read_text()) for rank in range(world_size)]
+    told = counted(tmp_path, case)
     gathered, reduced = told[0]["gathered"], told[0]["reduced"]
-    assert gathered > reduced > 0
-    assert sum(one["received"] for one in told) == gathered * (world_size - 1) + reduced
-    assert sum(one["sent"] for one in told) == gathered + reduced * (world_size - 1)
+    assert gathered > 0 < reduced
+    assert sum(one["received"] for one in told) == gathered * (len(told) - 1) + reduced
+    assert sum(one["sent"] for one in told) == gathered + reduced * (len(told) - 1)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "bf16"])
+def test_what_must_move_under_hybrid_sharding_is_what_is_summed_up_between_nodes(
+    precision: str, tmp_path: Path
+) -> None:
+    """Each rank sums up its shard with the other node's: the two of a node have all of the gradients between them."""
+    told = counted(tmp_path, ranks.TrafficCase({"mode": "hsdp", "precision": precision}, (0, 0, 1, 1), 2))
+    assert told[0]["summed"] > 0
+    for one in told:
+        assert one["sent"] == one["received"] == told[0]["summed"] + told[1]["summed"]
+
+
+def counted(folder: Path, case: ranks.TrafficCase) -> list[dict[str, int]]:
+    save_small_model(folder / "model", tokenizer=False)  # tied weights; its sizes divide by 4, so nothing is padded
+    ranks.run_ranks(len(case.nodes), ranks.counted_traffic, folder / "run", folder / "model", 3, case)
+    return [json.loads((folder / "run" / f"told-{rank}").read_text()) for rank in range(len(case.nodes))]

@@ -1,0 +1,166 @@
+"""Model, optimizer and step of one rank, put together in the order that they need."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from training import checkpoint
+from training.activations import POINTWISE, checkpoint_activations
+from training.attempt import Attempt
+from training.causal_loss import CausalLoss
+from training.checkpoint_files import Progress, require_complete
+from training.compile import compile_blocks, keep_compilations
+from training.config import AUTO, ON, TrainConfig
+from training.cuda_graph import RecordedStep
+from training.data import Dataset, open_dataset
+from training.document_attention import attend_by_bounds
+from training.gpu_peaks import Gpu, find_gpu, flops_per_token
+from training.memory_plan import ModelShape, Workload, advise, plan_memory
+from training.model import open_model
+from training.optimizer import ShardedAdamW, decay_groups
+from training.sharding import FP32, MIXED, Sharding, shard
+from training.step import PendingFigures, TrainStep
+from training.step_clock import StepClock
+from training.storage import open_folder
+from training.topology import FSDP
+from training.worker_setup import session_directory
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Learner:
+    root: CausalLoss
+    optimizer: ShardedAdamW
+    step: Callable[[Sequence[dict[str, torch.Tensor]]], PendingFigures]
+    dataset: Dataset
+    options: Sharding
+    parameters: int
+    flops_per_token: float | None
+    """None for a model whose shape is not known here."""
+    peak_flops: float | None
+    """A second, of the rank's GPU; None for one that is not listed."""
+    clock: StepClock
+
+
+def build(
+    config: TrainConfig,
+    device: torch.device,
+    node_of_rank: Sequence[int],
+    *,
+    prepared: str | None,
+    say: Say,
+) -> Learner:
+    """Called by every rank together; `prepared` is where the driver's data lies, if it has made any.
+
+    Raises TrainingError where model, data or cluster do not go together.
+    """
+    on_gpu = device.type == "cuda"
+    compiled = config.compile == ON or (config.compile == AUTO and on_gpu)
+    if compiled:
+        keep_compilations(session_directory() / "compiled")
+    # Shapes only, where the model's files allow that: no rank ever holds the whole model.
+    unfilled = open_model(config)
+    if unfilled.whole_because is not None:
+        say(f"every rank reads the whole model: {unfilled.whole_because}")
+    model = unfilled.model
+    dataset = open_dataset(config, model.vocab_size, None if prepared is None else open_folder(prepared))
+    shape, gpu = shape_of(model.module), find_gpu(torch.cuda.get_device_name(device)) if on_gpu else None
+    options = sharding_options(config, shape, gpu, node_of_rank, compiled=compiled, say=say)
+
+    compute = torch.float32 if options.precision == FP32 else torch.bfloat16
+    if dataset.by_document:
+        attend_by_bounds(model.module, device, compute)
+    root = CausalLoss(model.module, compiled=compiled)
+    checkpoint_activations(root, config.activation_checkpointing)
+    if compiled:
+        compile_blocks(root, say, recompute_pointwise=config.activation_checkpointing == POINTWISE)
+    parameters = sum(parameter.numel() for parameter in root.parameters())
+    shard(root, device, options, node_of_rank)
+    unfilled.fill(device)
+    # Over the shards, so only now.
+    groups = decay_groups(root, config.weight_decay, decay_embeddings=config.decay_embeddings == ON)
+    optimizer = ShardedAdamW(groups, config.lr)
+    clock = StepClock(device)
+    step = TrainStep(root, optimizer, options, config.max_gradient_norm, clock)
+    root.train()
+    return Learner(
+        root=root,
+        optimizer=optimizer,
+        step=RecordedStep(step) if config.cuda_graph == ON else step,
+        dataset=dataset,
+        options=options,
+        parameters=parameters,
+        flops_per_token=None
+        if shape is None
+        else flops_per_token(shape.parameters, shape.layers, shape.hidden, config.seq_len),
+        peak_flops=None if gpu is None else gpu.tflops * 1e12,
+        clock=clock,
+    )
+
+
+def resume(learner: Learner, attempt: Attempt) -> Progress:
+    """From this run's own newest checkpoint, or else from the one the user named, or from nothing."""
+    config, say = attempt.config, attempt.say
+    for line in attempt.passed_over:
+        say(line)
+    if attempt.newest is not None:
+        progress = checkpoint.load(attempt.newest, learner.root, learner.optimizer)
+        say(f"resumed from step {progress.step} (attempt {attempt.number})")
+        return progress
+    if config.resume_from is None:
+        return Progress(step=0, losses=[], eval_before=None)
+    progress = checkpoint.load(require_complete(config.resume_from), learner.root, learner.optimizer)
+    say(f"resumed from step {progress.step} of {config.resume_from} (attempt {attempt.number})")
+    if not learner.dataset.consumed(progress.data):
+        say("that was trained on other data, so this run's begins at its first sample")
+    return replace(progress, eval_before=None)  # another run's first evaluation is not this one's
+
+
+def shape_of(module: Any) -> ModelShape | None:
+    """None for a model that is no decoder with gated feed-forward layers, for which there is no plan."""
+    described = module.config.to_dict()
+    return ModelShape.of(described) if "intermediate_size" in described else None
+
+
+def sharding_options(
+    config: TrainConfig,
+    shape: ModelShape | None,
+    gpu: Gpu | None,
+    node_of_rank: Sequence[int],
+    *,
+    compiled: bool,
+    say: Say,
+) -> Sharding:
+    """What was asked for, and where that is auto, what the GPU has room for; says the memory plan of a known GPU."""
+    on_gpu = config.process_group == "nccl"
+    precision = config.precision if config.precision != AUTO else MIXED if on_gpu else FP32
+    if shape is None or gpu is None:
+        return Sharding(mode=config.sharding, precision=precision, keep_gathered=config.keep_gathered == ON)
+    ranks = len(node_of_rank)
+    work = Workload(
+        batch_size=config.batch_size,
+        seq_len=config.seq_len,
+        split_over=ranks if config.sharding == FSDP else ranks // len(set(node_of_rank)),
+        precision=precision,
+        activation_checkpointing=config.activation_checkpointing,
+        compiled=compiled,
+        keep_gathered=config.keep_gathered == ON,
+        exchange=len(set(node_of_rank)) == 1 or config.sharding != FSDP,
+        micro_batches=config.accumulate,
+    )
+    advised = advise(shape, work, gpu)
+    keep_gathered = work.keep_gathered
+    if config.keep_gathered == AUTO and advised is not None:
+        keep_gathered = advised.keep_gathered
+    plan = plan_memory(shape, replace(work, keep_gathered=keep_gathered))
+    say(plan.line(gpu))
+    if not plan.fits(gpu):
+        say(
+            "it may run out of memory: lower --batch_size"
+            if advised is None
+            else f"it may run out of memory: try --activation_checkpointing {advised.activation_checkpointing}"
+        )
+    return Sharding(mode=config.sharding, precision=precision, keep_gathered=keep_gathered)
