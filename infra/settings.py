@@ -7,7 +7,7 @@ training/train.py's `--seq_len`.
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,12 @@ from infra.instances import InstanceType
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from infra.measurement_settings import CompareSettings, PreflightSettings, read_compare, read_preflight
 from infra.nccl_network import nccl_network
+from infra.train_settings import TrainSettings, check_train, read_train
 from workload.errors import BadInputError, ReportedError
 from workload.verdict import EXPECTATIONS
 
 PROJECT = "ray-train-efa"
 PLATFORMS = ("local", "kubernetes", "eks")
-DATASETS = ("pydoc", "random")
-BACKENDS = ("auto", "nccl", "gloo")
 
 SECRETS = ("jobSecretEnv", "hfToken")
 # The job sets these itself: evidence depends on them.
@@ -54,32 +53,6 @@ class LocalSettings:
     @property
     def trainers(self) -> int:
         return self.worker_nodes * self.trainers_per_node
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainSettings:
-    """Arguments of training/train.py, under its own names."""
-
-    model_id: str
-    dataset: str
-    steps: int
-    seq_len: int
-    batch_size: int
-    lr: float
-    seed: int
-    eval_every: int
-    eval_batches: int
-    checkpoint_every: int
-    resume_from: str
-    num_workers: int
-    max_failures: int
-    kill_at_step: int
-    backend: str
-
-    def arguments(self) -> dict[str, Any]:
-        """As RayTrainJob takes them; 0 and empty mean 'not asked for' where the program has no such value."""
-        optional = ("eval_every", "resume_from", "kill_at_step")
-        return {name: value for name, value in asdict(self).items() if value or name not in optional}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +97,7 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
     kubernetes = read_kubernetes(read) if platform == "kubernetes" else None
     eks = read_eks(read) if platform == "eks" else None
     storage_path = read.text("storagePath", required=True)
-    train = _train(read)
+    train = read_train(read)
     expect = read.one_of("expect", EXPECTATIONS)
     settings = Settings(
         platform=platform,
@@ -154,26 +127,6 @@ def _local(read: ConfigReader) -> LocalSettings:
         trainers_per_node=read.integer("localTrainersPerNode", at_least=1, at_most=16),
         object_store_mib=read.integer("localObjectStoreMiB", at_least=80),
         dashboard_port=read.integer("localDashboardPort", at_least=0, at_most=_LARGEST_PORT),
-    )
-
-
-def _train(read: ConfigReader) -> TrainSettings:
-    return TrainSettings(
-        model_id=read.text("trainModelId", required=True),
-        dataset=read.one_of("trainDataset", DATASETS),
-        steps=read.integer("trainSteps", at_least=1),
-        seq_len=read.integer("trainSeqLen", at_least=2),
-        batch_size=read.integer("trainBatchSize", at_least=1),
-        lr=read.positive_number("trainLr", required=True) or 1.0,
-        seed=read.integer("trainSeed", at_least=0),
-        eval_every=read.integer("trainEvalEvery", at_least=0),
-        eval_batches=read.integer("trainEvalBatches", at_least=1),
-        checkpoint_every=read.integer("trainCheckpointEvery", at_least=1),
-        resume_from=read.text("trainResumeFrom"),
-        num_workers=read.integer("trainNumWorkers", at_least=0),
-        max_failures=read.integer("trainMaxFailures", at_least=0),
-        kill_at_step=read.integer("trainKillAtStep", at_least=0),
-        backend=read.one_of("trainBackend", BACKENDS),
     )
 
 
@@ -232,3 +185,4 @@ def _check_together(read: ConfigReader, settings: Settings) -> None:
         read.problem("trainKillAtStep", train.kill_at_step, f"is beyond trainSteps {train.steps}")
     if train.kill_at_step and train.max_failures == 0:
         read.problem("trainKillAtStep", train.kill_at_step, "needs trainMaxFailures of at least 1 to recover")
+    check_train(read, train, worker_resource="trainer" if settings.expect == "gloo" else "GPU")

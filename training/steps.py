@@ -62,7 +62,10 @@ def train_steps(attempt: Attempt, learner: Learner, progress: Progress, evaluati
     clock.restart()
     with saver, feed:
         for step in range(progress.step + 1, config.steps + 1):
-            _die_if_asked(attempt, step)
+            if step == config.kill_at_step:
+                told.settle()
+                told.checkpoint(saver.finish())  # so that it is known from which one the next attempt goes on
+                _die_if_asked(attempt, step)
             rate = config.schedule.at(step)
             learner.optimizer.set_learning_rate(rate)
             with profiler.around(step):
@@ -158,6 +161,6 @@ class _Told:
 
 def _die_if_asked(attempt: Attempt, step: int) -> None:
     rank = attempt.rank
-    if step == attempt.config.kill_at_step and rank == attempt.world_size - 1 and attempt.run.claim_kill():
+    if rank == attempt.world_size - 1 and attempt.run.claim_kill():
         print(f"[train] rank {rank} kills its own process at the start of step {step} (--kill_at_step)", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -118,6 +118,8 @@ def build(
             "tokensPerSecond": reported.get("tokens_per_second"),
             "tokensPerStep": reported.get("tokens_per_step"),
             "stepSeconds": reported.get("step_seconds", {}),
+            "splitSeconds": reported.get("split_seconds", {}),
+            "mfu": reported.get("mfu"),
         },
         "memory": {"peakBytesByRank": reported.get("peak_memory_bytes", {})},
         "evaluation": {
@@ -126,9 +128,17 @@ def build(
             "perplexityBefore": evaluation["before"]["perplexity"],
             "perplexityAfter": evaluation["after"]["perplexity"],
             "tokens": evaluation["after"]["tokens"],
+            "metrics": {
+                name: {"before": evaluation["before"].get(name), "after": value}
+                for name, value in evaluation["after"].items()
+                if name not in ("loss", "perplexity", "tokens")
+            },
         },
         "losses": reported["losses"],
         "checkpoint": checkpoint["path"] if checkpoint else None,
+        "checkpoints": reported.get("checkpoints"),
+        "data": reported.get("data"),
+        "profile": reported.get("profile", {}),
         "attempts": [
             {"attempt": each["attempt"], "resumedFromStep": each.get("resumed_from_step", 0), "ranks": each["ranks"]}
             for each in reported["attempts"]

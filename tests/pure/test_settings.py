@@ -48,6 +48,15 @@ def test_the_committed_local_stack_is_valid() -> None:
     assert settings.train.arguments()["model_id"] == "tiny-qwen2"
 
 
+def test_what_is_the_program_s_default_is_no_argument_so_that_a_new_setting_asks_for_no_new_run() -> None:
+    assert set(load().train.arguments()) == {
+        *("model_id", "dataset", "steps", "seq_len", "batch_size", "lr", "seed", "eval_batches", "checkpoint_every"),
+        *("num_workers", "max_failures", "backend"),
+    }
+    changed = load(trainDecayEmbeddings="true", trainValidationShare="0.2", trainProfileSteps="5,6").train.arguments()
+    assert (changed["decay_embeddings"], changed["validation_share"], changed["profile_steps"]) == ("on", "0.2", "5,6")
+
+
 def test_every_setting_declares_type_description_and_default() -> None:
     for key, declared in DECLARED.items():
         assert {"type", "description", "default"} <= set(declared), key
@@ -82,6 +91,18 @@ def test_every_field_is_a_declared_setting_of_its_room() -> None:
         ({"jobDeadlineSeconds": 0}, "ray-train-efa:jobDeadlineSeconds: '0' must be at least 1"),
         ({"trainNumWorkers": 5}, "ray-train-efa:trainNumWorkers: '5' is more than the cluster's 4 trainers"),
         ({"localDashboardPort": 70000}, "ray-train-efa:localDashboardPort: '70000' must be between 0 and 65535"),
+        (
+            {"trainDataset": "wikipedia"},
+            "ray-train-efa:trainDataset: 'wikipedia' must be pydoc, random, an absolute path",
+        ),
+        ({"trainValidationShare": "0.9"}, "ray-train-efa:trainValidationShare: '0.9' must be above 0 and at most 0.5"),
+        ({"trainWeightDecay": "much"}, "ray-train-efa:trainWeightDecay: 'much' invalid float value: 'much'"),
+        ({"trainWarmUpSteps": 60}, "ray-train-efa:trainWarmUpSteps: '60' must be fewer than --steps 60"),
+        ({"trainLrFloor": "2"}, "ray-train-efa:trainLrFloor: '2.0' must be a share of --lr between 0 and 1"),
+        ({"trainCudaGraph": "on"}, "ray-train-efa:trainCudaGraph: 'on' records what runs on a GPU"),
+        ({"trainProfileSteps": "5,x"}, "ray-train-efa:trainProfileSteps: '5,x' must be steps of 1..60"),
+        ({"trainPrecision": "fp8"}, "ray-train-efa:trainPrecision: 'fp8' is none of auto, mixed, bf16, fp32"),
+        ({"trainExportTo": "models/mine"}, "ray-train-efa:trainExportTo: 'models/mine' must be an absolute path"),
         ({"trainKillAtStep": 61}, "ray-train-efa:trainKillAtStep: '61' is beyond trainSteps 60"),
         ({"trainKillAtStep": 4, "trainMaxFailures": 0}, "trainKillAtStep: '4' needs trainMaxFailures of at least 1"),
         ({"jobPip": ["six"]}, "ray-train-efa:jobPip: 'six' is not pinned"),
