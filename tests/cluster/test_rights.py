@@ -28,6 +28,7 @@ import pulumi
 
 from workload.job_spec import training_digest
 from workload.ray_train_job import RayTrainJob
+from workload.verdict import Wanted
 
 config = pulumi.Config("ray-train-efa")
 head = json.loads(Path("head.json").read_text())
@@ -45,7 +46,7 @@ job = RayTrainJob(
     run_id="",
     storage="/mnt/ray-train/runs",
     deadline_seconds=120,
-    expect="gloo",
+    wanted=Wanted(expect="gloo"),
     settings={},
 )
 pulumi.export("status", job.status)

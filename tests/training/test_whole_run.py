@@ -87,8 +87,8 @@ def test_where_the_time_went_is_on_record_and_in_tensorboard_and_a_trace_of_the_
 def test_two_ranks_go_on_at_the_sample_where_four_stopped(
     run: Finished, cluster: LocalCluster, tmp_path: Path, data: str, folder: Path
 ) -> None:
-    begun = ["--dataset", data, "--num_workers", "2", "--steps", "8", "--resume_from", run.record["checkpoint"]["path"]]
-    finished = submit(cluster, tmp_path, [*begun, "--storage_path", str(folder / "runs")])
+    again = f"--dataset {data} --num_workers 2 --steps 8 --eval_batches 2 --storage_path {folder / 'runs'}"
+    finished = submit(cluster, tmp_path, [*again.split(), "--resume_from", run.record["checkpoint"]["path"]])
     assert finished.status == "SUCCEEDED", "\n".join(finished.lines[-40:])
     assert not finished.said("trained on other data")
     assert [step for step, _ in finished.record["losses"]] == list(range(1, 9))
