@@ -1,0 +1,68 @@
+from typing import Any
+
+import pytest
+
+from tests.training.arguments import config
+from training.gpu_peaks import GPUS, Gpu, find_gpu
+from training.learner import sharding_options
+from training.memory_plan import ModelShape, Workload, largest_batch
+from training.sharding import Sharding
+
+QWEN_1_5B = ModelShape.of(
+    {
+        "model_type": "qwen2",
+        "vocab_size": 151_936,
+        "hidden_size": 1536,
+        "intermediate_size": 8960,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    }
+)
+L4 = next(gpu for gpu in GPUS if gpu.name == "L4")
+TWO_NODES = [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def decided(gpu: str, **asked: Any) -> tuple[Sharding, list[str]]:
+    said: list[str] = []
+    known = find_gpu(gpu)
+    settings = config(**{"worker_resource": "GPU", "seq_len": 1024} | asked)
+    return sharding_options(settings, QWEN_1_5B, known, TWO_NODES, compiled=True, say=said.append), said
+
+
+def test_a_known_gpu_is_told_what_it_will_hold_before_anything_is_held() -> None:
+    options, said = decided("NVIDIA L4")
+    assert options.precision == "mixed"
+    assert len(said) == 1 and said[0].startswith("memory plan: ") and said[0].endswith("fits L4")
+
+
+def test_parameters_are_kept_gathered_where_there_is_room_and_not_where_it_was_declined() -> None:
+    assert decided("NVIDIA H200")[0].keep_gathered
+    assert not decided("NVIDIA H200", keep_gathered="off")[0].keep_gathered
+    work = Workload(batch_size=1, seq_len=1024, split_over=8, exchange=False, keep_gathered=True)
+    too_many = largest_batch(QWEN_1_5B, work, L4) + 1
+    assert not decided("NVIDIA L4", batch_size=too_many)[0].keep_gathered, "with which it would not fit"
+    assert decided("NVIDIA L4", batch_size=too_many, keep_gathered="on")[0].keep_gathered, "what was asked for is done"
+
+
+def test_what_will_not_fit_is_told_with_what_would() -> None:
+    assert decided("NVIDIA L4", batch_size=12)[1][1].startswith("it may run out of memory: try --activation_ch")
+    assert decided("NVIDIA L4", batch_size=400)[1][1] == "it may run out of memory: lower --batch_size"
+
+
+@pytest.mark.parametrize(("shape", "gpu"), [(None, find_gpu("NVIDIA L4")), (QWEN_1_5B, None)])
+def test_without_a_known_gpu_or_shape_there_is_no_plan_and_nothing_is_kept_by_itself(
+    shape: ModelShape | None, gpu: Gpu | None
+) -> None:
+    said: list[str] = []
+    options = sharding_options(config(), shape, gpu, TWO_NODES, compiled=False, say=said.append)
+    assert (options.keep_gathered, said) == (False, [])
+
+
+def test_on_cpus_training_is_in_float32_unless_asked_otherwise() -> None:
+    for asked, precision in ({}, "fp32"), ({"precision": "mixed"}, "mixed"):
+        options = sharding_options(
+            config(worker_resource="trainer", **asked), None, None, [0, 0], compiled=False, say=print
+        )
+        assert options.precision == precision
