@@ -9,7 +9,7 @@ no CPU side. A thread, and not the process that torch has for this: that one nee
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, replace
@@ -61,9 +61,13 @@ class Checkpointer:
         keep: int = 0,
         protected: Folder | None = None,
         files: Mapping[str, bytes] | None = None,
+        told: Callable[[Saved], None] = lambda saved: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`keep`: the newest so many stay, 0 for all; `protected` always does. `files`: rank 0's for the model."""
+        """`keep`: the newest so many stay, 0 for all; `protected` always does. `files`: rank 0's for the model.
+
+        `told` is called as soon as a checkpoint is whole, while training goes on.
+        """
         self._checkpoints, self._module, self._optimizer = checkpoints, module, optimizer
         self._sync, self._keep, self._protected = mode == "sync", keep, protected
         self._files = model_files(module) if files is None else files
@@ -75,6 +79,7 @@ class Checkpointer:
                 use_pinned_memory=on_gpu, use_shared_memory=False, use_async_staging=False, use_non_blocking_copy=on_gpu
             )
         )
+        self._told = told
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._in_flight: Future[Saved] | None = None
         self.count = 0
@@ -132,7 +137,9 @@ class Checkpointer:
         checkpoint.write(folder, state, progress, self._files, self._group)
         if self._keep:
             checkpoint.delete_old(self._checkpoints, self._keep, self._protected, self._group)
-        return Saved(folder, progress.step, time.perf_counter() - started)
+        saved = Saved(folder, progress.step, time.perf_counter() - started)
+        self._told(saved)
+        return saved
 
     def _wait(self) -> Saved | None:
         if self._in_flight is None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from training import checkpoint
 from training.activations import POINTWISE, checkpoint_activations
@@ -20,6 +21,7 @@ from training.gpu_peaks import Gpu, find_gpu, flops_per_token
 from training.memory_plan import ModelShape, Workload, advise, plan_memory
 from training.model import open_model
 from training.optimizer import ShardedAdamW, decay_groups
+from training.random_state import seed_rank
 from training.sharding import FP32, MIXED, Sharding, shard
 from training.step import PendingFigures, TrainStep
 from training.step_clock import StepClock
@@ -86,6 +88,7 @@ def build(
     clock = StepClock(device)
     step = TrainStep(root, optimizer, options, config.max_gradient_norm, clock)
     root.train()
+    seed_rank(config.seed, dist.get_rank())  # not before: all ranks have made the same model
     return Learner(
         root=root,
         optimizer=optimizer,

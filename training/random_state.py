@@ -43,7 +43,16 @@ class RandomState:
         digest = hashlib.sha256(f"{rank}/{world_size}".encode())
         for state in (self.torch, self.cuda):
             digest.update(b"" if state is None else state.numpy().tobytes())
-        seed = int.from_bytes(digest.digest()[:8], "big") >> 1
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        torch.manual_seed(seed)
+        _seed(digest.digest())
+
+
+def seed_rank(seed: int, rank: int) -> None:
+    """Streams that are the rank's own from the run's beginning, and the same in the next run of that seed."""
+    _seed(hashlib.sha256(f"{seed}/{rank}".encode()).digest())
+
+
+def _seed(digest: bytes) -> None:
+    seed = int.from_bytes(digest[:8], "big") >> 1
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)

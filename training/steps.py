@@ -49,14 +49,18 @@ def train_steps(attempt: Attempt, learner: Learner, progress: Progress, evaluati
         rows=config.batch_size,
         device=attempt.device,
     )
+    checkpoints = attempt.run.checkpoints
     saver = Checkpointer(
-        attempt.run.checkpoints,
+        checkpoints,
         learner.root,
         learner.optimizer,
         mode=config.checkpoint_mode,
         keep=config.keep_checkpoints,
         protected=None if config.resume_from is None else open_folder(config.resume_from),
         files=model_files(learner.root, tokenizer_of(config.model_id)) if attempt.rank == 0 else {},
+        told=lambda saved: attempt.say(
+            f"checkpoint step {saved.step} -> {checkpoints.name}/{saved.folder.name} ({saved.written_s:.1f} s)"
+        ),
     )
     profiler = StepProfiler(config.profile_steps, attempt.run.folder / "profile", attempt.rank, attempt.device)
     clock.restart()
@@ -147,8 +151,6 @@ class _Told:
         if done is None:
             return
         self.saved = done.folder
-        checkpoints = self._attempt.run.checkpoints.name
-        self._attempt.say(f"checkpoint step {done.step} -> {checkpoints}/{done.folder.name} ({done.written_s:.1f} s)")
         self.metrics.publish()
         # Ray keeps it in the run's Result; NO_UPLOAD because it lies in the run's storage already, which Ray takes
         # from the file system's being the very same: two of one bucket differ by their temporary credentials.

@@ -12,7 +12,10 @@ from workload.job_following import JobRequest
 from workload.verdict import Wanted
 
 # What of a job's arguments is no part of how fast its steps are.
-_LEFT_OUT = ("resume_from", "kill_at_step", "eval_every")
+_LEFT_OUT = (
+    *("resume_from", "kill_at_step", "eval_every", "warm_up_steps", "lr_floor"),
+    *("export_to", "export_dtype", "profile_steps", "keep_checkpoints", "checkpoint_mode"),
+)
 _SHORTENED = {"checkpoint_every": 0, "eval_batches": 1, "max_failures": 0}
 
 

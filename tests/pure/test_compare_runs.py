@@ -1,5 +1,6 @@
 """A comparison carried out on a cluster that is made up: what is asked of it, and how each way of ending ends."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import Any
 import pytest
 
 from tests.support.compared import GLOOS, SECRET, Cluster, plan
+from tests.support.compared import request as job_request
+from training.config import parse_arguments
 from workload.arms import Arm
 from workload.compare_runs import Compared, carry_out
 from workload.comparison_plan import Plan
 from workload.errors import BadInputError, ReportedError, RunInterruptedError
+from workload.job_spec import command_line
 from workload.verdict import Wanted
 
 LAZY = "TORCH_GLOO_LAZY_INIT"
@@ -47,6 +51,28 @@ def test_arms_alternate_and_each_run_is_a_job_of_its_own(tmp_path: Path) -> None
     assert all(request.spec.env["A"] == "1" for request in cluster.requests), "the job's own environment stays"
     assert cluster.stopped == []
     assert done.comparison.ratio is not None and done.comparison.ratio.value == pytest.approx(2)
+
+
+def test_whatever_the_job_is_asked_for_its_shortened_form_is_one_that_training_accepts(tmp_path: Path) -> None:
+    asked = {
+        "steps": 60,
+        "warm_up_steps": 40,
+        "lr_floor": 0.1,
+        "checkpoint_every": 20,
+        "keep_checkpoints": 2,
+        "export_to": "/models/mine",
+        "profile_steps": "50,51",
+        "kill_at_step": 30,
+        "eval_every": 10,
+        "resume_from": "/shared/step-000020",
+        "sharding": "hsdp",
+        "accumulate": 4,
+    }
+    job = job_request(tmp_path)
+    job = dataclasses.replace(job, spec=dataclasses.replace(job.spec, arguments=asked))
+    arguments = plan(tmp_path, request=job).request_of(GLOOS[0], 1, name="compare").spec.arguments
+    told = parse_arguments([*command_line(arguments), "--storage_path", "/shared", "--run_id", "one"])
+    assert (told.steps, told.sharding, told.accumulate) == (13, "hsdp", 4), "what decides the speed stays"
 
 
 def test_the_job_is_shortened_and_nothing_else_of_it_changes(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def _built(mesh: DeviceMesh) -> tuple[torch.nn.Module, torch.optim.Optimizer, An
     for layer in module.model.model.layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(module, mesh=mesh)
-    return module, torch.optim.AdamW(module.parameters(), lr=1e-2), dataset
+    return module, ShardedAdamW(decay_groups(module, 0.1, decay_embeddings=False), lr=1e-2), dataset
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:
