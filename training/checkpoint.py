@@ -61,8 +61,10 @@ def write(
     except CheckpointException as error:
         raise _storage_error(folder, "written", first_cause(error)) from error
     # dcp.save returns where all shards are written; only then may the marker exist.
-    expected = written_files(metadata)
-    _on_rank_zero(lambda: write_marker(folder, progress.step, dist.get_world_size(), expected), folder, group)
+    # Other ranks may be given metadata without what lies where.
+    _on_rank_zero(
+        lambda: write_marker(folder, progress.step, dist.get_world_size(), written_files(metadata)), folder, group
+    )
 
 
 def delete_old(

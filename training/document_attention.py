@@ -6,14 +6,18 @@ own variable-length attention takes the documents' bounds instead: no mask, key 
 copies, and nothing computed between documents.
 """
 
+import inspect
 from typing import Any
 
 import torch
+from torch.nn.attention.varlen import varlen_attn
 
 from training.attention import document_mask
 from training.errors import TrainingError
 
 BY_BOUNDS = "documents_by_bounds"
+_TAKES_GROUPED_HEADS = "enable_gqa" in inspect.signature(varlen_attn).parameters
+"""torch 2.11 does not yet."""
 _LAYERS = {"full_attention", "sliding_attention"}
 _NOT_KNOWN_HERE = ("dropout", "softcap", "s_aux", "position_bias")
 """What some models pass to their attention and the kernel has no place for."""
@@ -74,8 +78,6 @@ def attention_by_bounds(
 
     Without bounds a row is one document. Raises TrainingError where the model wants of attention what this has not.
     """
-    from torch.nn.attention.varlen import varlen_attn
-
     wanted = [name for name in _NOT_KNOWN_HERE if others.get(name)]
     if wanted or attention_mask is not None:
         raise TrainingError(f"--attention documents: the model's attention needs {wanted or 'a mask'}; use causal")
@@ -83,6 +85,12 @@ def attention_by_bounds(
     if cu_seq_lens_q is None:
         cu_seq_lens_q = torch.arange(0, rows * length + 1, length, dtype=torch.int32, device=query.device)
         max_length_q = length
+    grouped = {}
+    if heads != key.shape[1]:
+        if _TAKES_GROUPED_HEADS:
+            grouped = {"enable_gqa": True}
+        else:
+            key, value = (part.repeat_interleave(heads // key.shape[1], dim=1) for part in (key, value))
     flat = [part.transpose(1, 2).reshape(rows * length, part.shape[1], width) for part in (query, key, value)]
     attended = varlen_attn(
         *flat,
@@ -92,6 +100,6 @@ def attention_by_bounds(
         max_length_q,
         scale=scaling,
         window_size=(-1 if sliding_window is None else sliding_window - 1, 0),
-        enable_gqa=heads != key.shape[1],
+        **grouped,
     )
     return attended.view(rows, length, heads, width), None

@@ -95,4 +95,4 @@ def test_inductor_itself_computes_the_same() -> None:
     compile_blocks(objective, pytest.fail, recompute_pointwise=True)
     loss, found = loss_and_gradients(objective)
     assert loss == pytest.approx(expected, rel=1e-5)
-    torch.testing.assert_close(found, gradients, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(found, gradients, rtol=1e-3, atol=1e-4)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from training import document_attention
 from training.attention import use_mask_free_attention
 from training.data import Batch, Dataset, RowsInMemory
 from training.document_attention import (
@@ -103,10 +104,9 @@ def test_attention_with_something_the_kernel_lacks_is_refused_and_not_ignored() 
 @pytest.mark.parametrize("window", [None, 5])
 def test_attention_by_bounds_is_the_same_attention(monkeypatch: pytest.MonkeyPatch, window: int | None) -> None:
     """With a slow stand-in for torch's kernel, which runs on GPUs only, but called as torch 2.13 has it."""
-    import torch.nn.attention.varlen as varlen
     from transformers import AttentionInterface
 
-    monkeypatch.setattr(varlen, "varlen_attn", _document_after_document)
+    monkeypatch.setattr(document_attention, "varlen_attn", _document_after_document)
     sliding = {"use_sliding_window": True, "sliding_window": window, "max_window_layers": 0} if window else {}
     module: Any = model(**sliding)
     expected = packed_loss(module, packed_batch())
