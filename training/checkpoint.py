@@ -57,13 +57,17 @@ def write(
 
     _on_rank_zero(begin, folder, group)
     try:
-        metadata = dcp.save(state, storage_writer=ShardWriter(folder), process_group=group)
+        dcp.save(state, storage_writer=ShardWriter(folder), process_group=group)
     except CheckpointException as error:
         raise _storage_error(folder, "written", first_cause(error)) from error
     # dcp.save returns where all shards are written; only then may the marker exist.
-    # Other ranks may be given metadata without what lies where.
+    # What dcp.save returns may lack what lies where (torch 2.11); what it wrote does not.
     _on_rank_zero(
-        lambda: write_marker(folder, progress.step, dist.get_world_size(), written_files(metadata)), folder, group
+        lambda: write_marker(
+            folder, progress.step, dist.get_world_size(), written_files(ShardReader(folder).read_metadata())
+        ),
+        folder,
+        group,
     )
 
 

@@ -22,6 +22,7 @@ import pytest
 from tests.pure.test_transport_corpus import CORPUS
 from tests.support.nccl_damage import contradicted, damaged, fewer, pieces
 from workload.nccl import log as nccl_log
+from workload.nccl.head import HEAD_PART, TAIL, may_tell, split
 from workload.nccl.report import TransportReport
 from workload.nccl.rule import judge_report
 from workload.verdict import EXPECTATIONS, Value, Wanted
@@ -91,6 +92,17 @@ def test_a_few_hundred_damaged_logs() -> None:
     for number in range(200):
         log, chance = case(0, number)
         check(log, chance)
+
+
+def test_no_line_is_passed_over_that_would_be_read_whatever_stands_around_it() -> None:
+    """Else it matters where chunks are cut."""
+    log, chance = case(SEED, 2486)  # a rank's mark cut within itself, at the end of a line
+    check(log, chance)
+    for number in range(150):
+        for line in case(1000, number)[0].split(b"\n"):
+            rest = split(line, set())[1]
+            if rest.strip() and (HEAD_PART.fullmatch(rest) or TAIL.search(rest)):
+                assert may_tell(line), line
 
 
 @pytest.mark.full

@@ -52,8 +52,9 @@ class Project:
             else:
                 shutil.copyfile(source, folder / name)
         if quick:
-            shutil.rmtree(folder / "training")
-            shutil.copytree(QUICK, folder / "training", ignore=shutil.ignore_patterns("__pycache__"))
+            # The program reads the job's own rules for its arguments, so the rest of training/ stays beside it.
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(QUICK, folder / "training", ignore=ignored, dirs_exist_ok=True)
         if stack != "local":
             (folder / "Pulumi.local.yaml").rename(folder / f"Pulumi.{stack}.yaml")
         (folder / ".venv").symlink_to(Path(sys.prefix))

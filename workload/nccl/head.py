@@ -30,8 +30,12 @@ TAIL = re.compile(
 )
 _WORDS = (b"NCCL", b" via ", b"Init COMPLETE", b"Using network ", b"NET/OFI Selected ")
 # Where less than a head may stand: at a line's start, behind Ray's prefix, behind a timestamp.
-_WORD = rb"[\w.-]+(?=:\d|:?\r?(?:\n|\Z))"
-_STARTS = tuple(re.compile(before + _WORD) for before in (rb"\n", rb"\)(?:\x1b\[0m)? ", rb"\] "))
+_WORD = (
+    rb"(?:[\w.-]+(?=:\d|:?\r?(?:\n|\Z))"
+    # A rank's mark, or another bracket: nothing but that, or cut and then right before a name.
+    rb"|\[[\w:/ .,+#-]{0,64}(?:(?:\] ?)?(?=\r?(?:\n|\Z))|(?<=\d) \[))"
+)
+_STARTS = tuple(re.compile(before + _WORD) for before in (rb"\n", rb"\)(?:\x1b\[0m)? ?", rb"\] ?"))
 _FIRST = re.compile(_WORD)
 REPEATED = re.compile(rb"\[repeated (\d{1,12})x across cluster\]")
 COLOUR = re.compile(rb"\x1b\[[\d;]{0,16}[A-Za-z]")
