@@ -11,7 +11,8 @@ import pulumi
 import pytest
 import yaml
 
-from infra.settings import PROJECT, JobSettings, LocalSettings, Settings, SettingsError, TrainSettings, load_settings
+from infra.settings import PROJECT, JobSettings, LocalSettings, Settings, SettingsError, load_settings
+from infra.train_settings import TrainSettings
 
 ROOT = Path(__file__).parents[2]
 DECLARED: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]

@@ -160,4 +160,4 @@ def test_a_gpu_attends_by_bounds_with_the_loss_and_gradient_of_the_mask(compiled
     by_bounds = packed_loss(module, batch)
     got = gradient(module, by_bounds)
     assert by_bounds.item() == pytest.approx(masked.item(), rel=2e-3), "bfloat16 has eight bits"
-    assert functional.cosine_similarity(got.float(), expected.float(), dim=0) > 0.999
+    assert functional.cosine_similarity(got.float(), expected.float(), dim=0) > 0.998
