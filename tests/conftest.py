@@ -3,9 +3,14 @@
 import signal
 import sys
 
+import hypothesis
 import pytest
 
 from tools.setup import kubernetes_provider
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 # A shell without job control starts what it puts in the background with interrupts ignored, and all children inherit
 # it: then nothing here that is interrupted would end.

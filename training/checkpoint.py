@@ -161,6 +161,8 @@ def _on_rank_zero(
             action()
         except OSError as error:
             failure = [str(error)]
+        except Exception as error:
+            failure = [f"{type(error).__name__}: {error}"]
     dist.broadcast_object_list(failure, src=0, group=group)
     if failure[0] is not None:
         raise _storage_error(folder, what_fails, failure[0])

@@ -83,6 +83,11 @@ class TrainConfig(JobConfig):
     def schedule(self) -> Schedule:
         return Schedule(peak=self.lr, steps=self.steps, warm_up_steps=self.warm_up_steps, floor=self.lr_floor)
 
+    @property
+    def owner(self) -> str:
+        """This run, for what it leaves outside its own folder."""
+        return f"{self.storage_path} {self.run_id}"
+
     def tokens_per_step(self, world_size: int) -> int:
         return self.batch_size * self.accumulate * self.seq_len * world_size
 
@@ -186,6 +191,6 @@ def _rules(config: TrainConfig) -> list[Rule]:
 
 def _steps(text: str, last: int) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
-    if not all(word.isdigit() and 1 <= int(word) <= last for word in words):
+    if not all(word.isdecimal() and 1 <= int(word) <= last for word in words):
         raise TrainingError(f"--profile_steps {text}: must be steps of 1..{last}, as in 5,6")
     return tuple(int(word) for word in words)

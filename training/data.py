@@ -185,6 +185,10 @@ def open_dataset(config: TrainConfig, vocab_size: int, prepared: Folder | None =
     elif settings.dataset == PYDOC:
         tokenizer = load_tokenizer(settings.model_id)
         made = rows_in_memory(english_texts(), tokenizer, settings)
+        if not all(map(len, made.values())):
+            raise TrainingError(
+                f"--validation_share {settings.validation_share:g}: leaves a part of --dataset {PYDOC} empty"
+            )
         train, held_out = RowsInMemory(made[TRAIN]), RowsInMemory(made[HELD_OUT])
         pad, largest = tokenizer.pad, max(int((half & TOKEN).max()) for half in made.values())
     else:

@@ -28,6 +28,8 @@ from training.storage import Folder, is_location, open_folder
 
 STORED = "stored"
 DTYPES = (STORED, "float32", "bfloat16", "float16")
+OWNER = ".exported-by.json"
+"""Says of a directory whose export it is."""
 FILE_BYTES = 4 * 1024**3
 """Of one safetensors file."""
 
@@ -74,12 +76,34 @@ def export(
         raise TrainingError(f"--to {to}: cannot be written: {error}") from error
 
 
-def export_from_ranks(checkpoint: Folder, location: str, dtype: str) -> None:
-    """Called by every rank of a run together, which has checked `location`: what lies there is an earlier attempt's."""
+def take_over(location: str, owner: str) -> None:
+    """Empty the directory for `owner`, and mark it as its own. Raises TrainingError where it holds anything else."""
     to = open_folder(location)
-    if dist.get_rank() == 0:
+    try:
+        held = to.names()
+        if held and (OWNER not in held or to.read_json(OWNER) != owner):
+            raise TrainingError(
+                f"--export_to {location}: holds {min(set(held) - {OWNER} or held)} already: name a new directory"
+            )
         to.remove()
-    dist.barrier()
+        to.make()
+        to.write_json(OWNER, owner)
+    except (OSError, ValueError) as error:
+        raise TrainingError(f"--export_to {location}: cannot be written: {first_line(error)}") from error
+
+
+def export_from_ranks(checkpoint: Folder, location: str, dtype: str, owner: str) -> None:
+    """Called by every rank of a run together. What an earlier attempt of `owner` has left there goes first."""
+    to = open_folder(location)
+    refused: list[str | None] = [None]
+    if dist.get_rank() == 0:
+        try:
+            take_over(location, owner)
+        except TrainingError as error:
+            refused = [str(error)]
+    dist.broadcast_object_list(refused, src=0)
+    if refused[0] is not None:
+        raise TrainingError(refused[0])
     export(checkpoint, to, dtype=dtype, rank=dist.get_rank(), world_size=dist.get_world_size(), barrier=dist.barrier)
 
 

@@ -112,14 +112,19 @@ def resume(learner: Learner, attempt: Attempt) -> Progress:
     if attempt.newest is not None:
         progress = checkpoint.load(attempt.newest, learner.root, learner.optimizer)
         say(f"resumed from step {progress.step} (attempt {attempt.number})")
+        _say_where_data_begins(learner, progress, say)
         return progress
     if config.resume_from is None:
         return Progress(step=0, losses=[], eval_before=None)
     progress = checkpoint.load(require_complete(config.resume_from), learner.root, learner.optimizer)
     say(f"resumed from step {progress.step} of {config.resume_from} (attempt {attempt.number})")
-    if not learner.dataset.consumed(progress.data):
-        say("that was trained on other data, so this run's begins at its first sample")
+    _say_where_data_begins(learner, progress, say)
     return replace(progress, eval_before=None)  # another run's first evaluation is not this one's
+
+
+def _say_where_data_begins(learner: Learner, progress: Progress, say: Say) -> None:
+    if not learner.dataset.consumed(progress.data):
+        say("that was trained on other data, or in another order: this run's begins at its first sample")
 
 
 def shape_of(module: Any) -> ModelShape | None:

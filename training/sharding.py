@@ -58,6 +58,7 @@ def shard(
         and options.precision == MIXED
         and options.reduce_each_micro_batch
         and not rows_cross_nodes(rows, nodes)
+        and len(rows[0]) > 1  # else there is nothing to exchange, and bfloat16 would be what is added up across nodes
     )
     if options.precision == PURE_BF16:
         for parameter in module.parameters():  # and not module.to: rotary frequencies must stay float32
@@ -79,7 +80,7 @@ def shard(
     # Asked for in good time: implicit prefetch issues a gather only once the CPU reaches the block that needs it.
     for current, following in zip([root, *(unit[0] for unit in units)], units, strict=False):
         current.set_modules_to_forward_prefetch([following[0]])
-    if exchanges and len(rows[0]) > 1:
+    if exchanges:
         for sharded in [root, *(unit[0] for unit in units)]:
             sharded.set_custom_reduce_scatter(ExchangeReduceScatter())
     return mesh

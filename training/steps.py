@@ -72,23 +72,23 @@ def train_steps(attempt: Attempt, learner: Learner, progress: Progress, evaluati
                 _die_if_asked(attempt, step)
             rate = config.schedule.at(step)
             learner.optimizer.set_learning_rate(rate)
+            evaluates = config.eval_every > 0 and step % config.eval_every == 0 and step < config.steps
+            saves = config.checkpoint_every > 0 and (step % config.checkpoint_every == 0 or step == config.steps)
+            profiled = step in config.profile_steps
+            wait = evaluates or saves or profiled or step == config.steps
             with profiler.around(step):
                 with clock.phase(INPUT):
                     batches = [feed.next().tensors() for _ in range(config.accumulate)]
-                told.end_step(step, learner.step(batches), rate)
+                told.end_step(step, learner.step(batches), rate, wait=wait)
             samples += config.batch_size * config.accumulate * attempt.world_size
 
-            evaluates = config.eval_every > 0 and step % config.eval_every == 0 and step < config.steps
-            saves = config.checkpoint_every > 0 and (step % config.checkpoint_every == 0 or step == config.steps)
-            if evaluates or saves:
-                told.settle()
             if evaluates:
                 evaluation(f"at step {step}")
             if saves:
                 data = learner.dataset.position(samples)
                 told.checkpoint(saver.save(replace(progress, step=step, losses=told.losses, data=data)))
-            if evaluates or saves:
-                clock.restart()  # neither is a part of the next step
+            if wait:
+                clock.restart()  # none of these is a part of the next step, nor is a trace that is written
         told.settle()
         told.checkpoint(saver.finish())
     figures = told.metrics.summary() | {"checkpoints": saver.figures(), "profile": profiler.figures()}
@@ -118,13 +118,17 @@ class _Told:
         self._ahead = 1 if attempt.device.type == "cuda" else 0
         self._queued: list[tuple[int, PendingFigures, float]] = []
 
-    def end_step(self, step: int, pending: PendingFigures, rate: float) -> None:
-        """Waits for all but the newest on a GPU. Raises TrainingError where a loss is not finite."""
+    def end_step(self, step: int, pending: PendingFigures, rate: float, *, wait: bool) -> None:
+        """On a GPU the newest step goes on, unless something follows that waits for it: its time is the step's then.
+
+        Raises TrainingError where a loss is not finite.
+        """
         self._queued.append((step, pending, rate))
-        for _, earlier, _ in self._queued[: len(self._queued) - self._ahead]:
+        left = 0 if wait else self._ahead
+        for _, earlier, _ in self._queued[: len(self._queued) - left]:
             earlier.read()
         self.metrics.end_step(step)
-        self._tell(self._ahead)
+        self._tell(left)
 
     def settle(self) -> None:
         """Wait for every step so far."""

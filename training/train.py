@@ -70,7 +70,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
     eval_after = evaluation("after")
     if config.export_to is not None and trained.saved is not None:
         with stopwatch.export():
-            export_from_ranks(trained.saved, config.export_to, config.export_dtype)
+            export_from_ranks(trained.saved, config.export_to, config.export_dtype, config.owner)
         now.say(f"exported {trained.saved.name} to {config.export_to} ({stopwatch.export_s:.1f} s)")
     dist.barrier()
     lines.finish()  # after the last collective, so that the testimony counts all of NCCL's lines

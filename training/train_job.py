@@ -6,7 +6,6 @@ from training.data_settings import DataSettings
 from training.errors import TrainingError
 from training.job_kind import JobKind
 from training.model_source import check_model_exists
-from training.run_directory import RunDirectory
 from training.storage import open_folder
 from training.train import train_func
 from training.train_record import TrainReport
@@ -22,17 +21,9 @@ def check_sources(config: TrainConfig) -> None:
             )
     check_model_exists(config.model_id)
     if config.export_to is not None:
-        check_export(config, config.export_to)
+        from training.export import take_over
 
-
-def check_export(config: TrainConfig, to: str) -> None:
-    """Raises TrainingError for a directory that holds something, unless this run's last attempt has left it there."""
-    try:
-        held = open_folder(to).names()
-    except OSError as error:
-        raise TrainingError(f"--export_to {to}: cannot be read: {error}") from error
-    if held and not RunDirectory.of(config).attempts():
-        raise TrainingError(f"--export_to {to}: holds {sorted(held)[0]} already: name a new directory")
+        take_over(config.export_to, config.owner)  # written at the end of the run: whether it can be is told now
 
 
 def describe(config: TrainConfig, world_size: int) -> str:

@@ -35,6 +35,7 @@ from training.errors import TrainingError
         ("deadline_s", 0),
         ("deadline_s", "inf"),
         ("kill_at_step", 61),
+        ("profile_steps", "²"),
         ("resume_from", "checkpoints/step-000010"),
         ("resume_from", "s3:/bucket/step-000010"),
     ],

@@ -186,3 +186,8 @@ def test_random_rows_of_a_key_do_not_change() -> None:
     rows = RandomRows(100, 4, (7, 0))
     alone = rows.read(np.array([5]))
     assert np.array_equal(rows.read(np.array([3, 5]))[1:], alone)
+
+
+def test_a_share_that_leaves_a_part_empty_is_refused_by_its_name() -> None:
+    with pytest.raises(TrainingError, match=r"--validation_share 1e-06: leaves a part of --dataset pydoc empty"):
+        open_default(validation_share=1e-6)

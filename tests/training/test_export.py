@@ -17,6 +17,7 @@ from tests.training.s3_server import BUCKET, S3Server
 from tests.training.small_model import save_small_model
 from training import checkpoint, export, safetensors_file
 from training.causal_loss import CausalLoss, next_token_batch
+from training.errors import TrainingError
 from training.model_files import model_files, tokenizer_of
 from training.s3 import S3Folder
 from training.safetensors_file import Tensor
@@ -210,3 +211,24 @@ def test_whoever_exports_needs_memory_for_some_weights_and_not_for_all(tmp_path:
     whole = LAYERS * WIDTH * WIDTH * 4
     assert LocalFolder(tmp_path / "model").sizes()["model.safetensors"] > whole
     assert int((tmp_path / "grown").read_text()) < whole / 2
+
+
+def test_a_directory_is_taken_over_from_the_same_run_only(tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis" / "thesis.txt"
+    thesis.parent.mkdir()
+    thesis.write_text("years of work")
+    with pytest.raises(TrainingError, match=r"--export_to .*/thesis: holds thesis\.txt already: name a new directory"):
+        export.take_over(str(thesis.parent), "/shared run-1")
+    assert thesis.read_text() == "years of work"
+    mine = tmp_path / "mine"
+    export.take_over(str(mine), "/shared run-1")
+    (mine / "model.safetensors").write_text("of an attempt that failed")
+    with pytest.raises(TrainingError, match=r"holds model\.safetensors already"):
+        export.take_over(str(mine), "/shared run-2")
+    export.take_over(str(mine), "/shared run-1")
+    assert [path.name for path in mine.iterdir()] == [export.OWNER]
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_trained() -> None:
+    with pytest.raises(TrainingError, match=r"--export_to /proc/nowhere/model: cannot be written: "):
+        export.take_over("/proc/nowhere/model", "/shared run-1")

@@ -82,15 +82,16 @@ def test_what_must_move_is_what_fsdp_really_gathers_and_reduces(case: ranks.Traf
     assert sum(one["sent"] for one in told) == gathered + reduced * (len(told) - 1)
 
 
+@pytest.mark.parametrize("nodes", [(0, 0, 1, 1), (0, 1)], ids=["two ranks a node", "one rank a node"])
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "bf16"])
 def test_what_must_move_under_hybrid_sharding_is_what_is_summed_up_between_nodes(
-    precision: str, tmp_path: Path
+    precision: str, nodes: tuple[int, ...], tmp_path: Path
 ) -> None:
-    """Each rank sums up its shard with the other node's: the two of a node have all of the gradients between them."""
-    told = counted(tmp_path, ranks.TrafficCase({"mode": "hsdp", "precision": precision}, (0, 0, 1, 1), 2))
+    """Each rank sums up its shard with the other node's: those of a node have all of the gradients between them."""
+    told = counted(tmp_path, ranks.TrafficCase({"mode": "hsdp", "precision": precision}, nodes, 2))
     assert told[0]["summed"] > 0
     for one in told:
-        assert one["sent"] == one["received"] == told[0]["summed"] + told[1]["summed"]
+        assert one["sent"] == one["received"] == sum(told[rank]["summed"] for rank in range(nodes.count(0)))
 
 
 def counted(folder: Path, case: ranks.TrafficCase) -> list[dict[str, int]]:
