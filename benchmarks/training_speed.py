@@ -28,8 +28,9 @@ import torch.multiprocessing as multiprocessing
 
 from benchmarks.parts.link_speed import link_speeds
 from benchmarks.parts.training_loops import LOOPS, QWEN_1_5B, TINY, Loop, Ours, Setting, planned_gib
-from training.gpu_peaks import GIB, find_gpu, flops_per_token, model_flops_utilization
+from training.gpu_peaks import GIB, find_gpu, flops_per_token
 from training.memory_plan import ModelShape
+from training.metrics import Scale
 from training.profile import overlap
 from training.sharding import FP32
 
@@ -155,7 +156,10 @@ class Bench:
                 "built_s": round(arm.built_s, 1),
             }
             if self.gpu is not None:
-                row["mfu"] = round(model_flops_utilization(tokens / step_s, self.flops, self.gpu), 4)
+                scale = Scale(
+                    tokens_per_step=tokens, ranks=1, flops_per_token=self.flops, peak_flops=self.gpu.peak_flops
+                )
+                row["mfu"] = round(scale.utilization(step_s) or 0.0, 4)
             for other in REFERENCES:
                 if other in medians:
                     row[f"times_{other}"] = round(medians[other] / step_s, 3)

@@ -93,7 +93,7 @@ def read_train(read: ConfigReader) -> TrainSettings:
         decay_embeddings=read.boolean("trainDecayEmbeddings"),
         max_gradient_norm=read.text("trainMaxGradientNorm"),
         seed=read.integer("trainSeed", at_least=0),
-        precision=read.one_of("trainPrecision", PRECISIONS),
+        precision=read.one_of("trainPrecision", (AUTO, *PRECISIONS)),
         sharding=read.one_of("trainSharding", SHARDINGS),
         activation_checkpointing=read.one_of("trainActivationCheckpointing", CHECKPOINTING),
         keep_gathered=read.one_of("trainKeepGathered", (AUTO, ON, OFF)),

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from training.config import CHECKPOINTING
 from training.errors import TrainingError
 from training.sharding import transformer_blocks
 
-NONE, POINTWISE, SELECTIVE, FULL = "none", "pointwise", "selective", "full"
-CHECKPOINTING = (NONE, POINTWISE, SELECTIVE, FULL)
+NONE, POINTWISE, SELECTIVE, FULL = CHECKPOINTING
 
 
 def checkpoint_activations(module: torch.nn.Module, how: str) -> None:

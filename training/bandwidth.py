@@ -15,7 +15,6 @@ from training.errors import TrainingError
 from training.job_kind import RankTask
 from training.measure import RESULT
 from training.nccl_lines import NcclLines, handed_back
-from training.run_directory import RunDirectory
 from training.worker_setup import raise_if_unprepared
 
 
@@ -34,66 +33,44 @@ def measure_all(task: RankTask[BandwidthConfig], lines: NcclLines) -> None:
     import torch.distributed as dist
 
     from training import all_reduce, efa_devices, evidence
+    from training.attempt import begin
     from training.free_memory import free_bytes
-    from training.rank_device import rank_device
     from training.storage import storage_errors
 
-    worker_group_s = time.time() - task.started_at
-    config, rank, ranks = task.config, dist.get_rank(), dist.get_world_size()
-    device = rank_device(config.process_group)
-
-    def say(line: str) -> None:
-        if rank == 0:
-            print(f"[{config.mark}] {line}\n", end="", flush=True)
-
-    run = RunDirectory.of(config)
-    begun = [run.begin_attempt(worker_group_s) if rank == 0 else 0]
-    dist.broadcast_object_list(begun, src=0)
-    attempt = begun[0]
-    run.check_shared(attempt)
-    testimony = evidence.testify(
-        attempt=attempt,
-        device=device,
-        job_environment=task.job_environment,
-        requirements=config.pip,
-        lines=lines,
-    )
-    evidence.write_testimony(run.attempt(attempt), testimony)
-    nodes: list[int] = [0] * ranks
-    dist.all_gather_object(nodes, testimony["node_rank"])
-    say(f"worker group up: {ranks} ranks on {max(nodes) + 1} nodes ({worker_group_s:.1f} s)")
+    now = begin(task, lines)
+    now.testify()
+    config, ranks = now.config, now.world_size
 
     # A GPU's memory is its rank's; that of a host, which several Ray nodes may share, is that of all ranks there.
-    memory = socket.gethostname() if device.type == "cpu" else f"rank {rank}"
+    memory = socket.gethostname() if now.device.type == "cpu" else f"rank {now.rank}"
     free: list[tuple[str, int]] = [("", 0)] * ranks
-    dist.all_gather_object(free, (memory, free_bytes(device)))
+    dist.all_gather_object(free, (memory, free_bytes(now.device)))
     sizes, left_out = sizes_within(share_of_memory(free), config)
     if left_out:
-        say(f"left out for want of memory: {' '.join(left_out)}")
+        now.say(f"left out for want of memory: {' '.join(left_out)}")
 
     started = time.perf_counter()
-    before = evidence.read_devices(testimony["local_rank"])
+    before = evidence.read_devices(now.testimony["local_rank"])
     rows = []
     for size in sizes:
-        row = all_reduce.measure(size, iterations=config.iterations, warm_up=config.warm_up, device=device)
+        row = all_reduce.measure(size, iterations=config.iterations, warm_up=config.warm_up, device=now.device)
         rows.append(row.as_json())
-        say(
+        now.say(
             f"all_reduce {text_of(size)}: {row.seconds * 1e6:.1f} us, algbw {row.algbw_gbs:.3g} GB/s, "
             f"busbw {row.busbw_gbs:.3g} GB/s, {row.wrong} wrong"
         )
-    testimony |= efa_devices.testimony(before, evidence.read_devices(testimony["local_rank"]))
+    now.testimony.update(efa_devices.testimony(before, evidence.read_devices(now.testimony["local_rank"])))
     measured_s = time.perf_counter() - started
-    if len(set(nodes)) > 1:
+    if len(set(now.node_of_rank)) > 1:
         reductions = config.warm_up + config.iterations + all_reduce.CHECKS
         moved = bytes_to_move(sizes, reductions)
-        testimony["must_move"] = {"steps": len(sizes) * reductions, "sent": moved, "received": moved}
+        now.testimony["must_move"] = {"steps": len(sizes) * reductions, "sent": moved, "received": moved}
     dist.barrier()
     lines.finish()  # after the last collective, so that the testimony counts all of NCCL's lines
-    testimony |= evidence.so_far(device, lines)
-    evidence.write_testimony(run.attempt(attempt), testimony)
-    if rank == 0:
-        with storage_errors(run.folder):
-            run.folder.write_json(RESULT, {"rows": rows, "timings": {"measure_s": measured_s}})
+    now.testify(**evidence.so_far(now.device, lines))
+    if now.rank == 0:
+        with storage_errors(now.run.folder):
+            now.run.folder.write_json(RESULT, {"rows": rows, "timings": {"measure_s": measured_s}})
 
 
 def sizes_within(memory: int, config: BandwidthConfig) -> tuple[list[int], Sequence[str]]:

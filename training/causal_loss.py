@@ -64,11 +64,6 @@ class CausalLoss(nn.Module):  # type: ignore[misc]
         return loss, (flat != IGNORED).sum()
 
 
-def next_token_batch(rows: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What CausalLoss takes, of (rows, length + 1) consecutive tokens."""
-    return {"input_ids": rows[:, :-1], "labels": rows[:, 1:]}
-
-
 def _head_is_plain(model: Any) -> bool:
     head = model.get_output_embeddings()
     return model.config.model_type in _PLAIN_HEADS and type(head) is nn.Linear and head.bias is None

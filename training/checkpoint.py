@@ -21,7 +21,7 @@ from training.checkpoint_files import (
 from training.errors import TrainingError, first_line
 from training.model_files import MODEL, language_model, model_files
 from training.random_state import RandomState
-from training.shards import ShardReader, ShardWriter, written_files
+from training.shards import ShardReader, ShardWriter
 from training.storage import Folder
 
 State = dict[str, Any]
@@ -56,19 +56,13 @@ def write(
                 stream.write(content)
 
     _on_rank_zero(begin, folder, group)
+    writer = ShardWriter(folder)
     try:
-        dcp.save(state, storage_writer=ShardWriter(folder), process_group=group)
+        dcp.save(state, storage_writer=writer, process_group=group)
     except CheckpointException as error:
         raise _storage_error(folder, "written", first_cause(error)) from error
     # dcp.save returns where all shards are written; only then may the marker exist.
-    # What dcp.save returns may lack what lies where (torch 2.11); what it wrote does not.
-    _on_rank_zero(
-        lambda: write_marker(
-            folder, progress.step, dist.get_world_size(), written_files(ShardReader(folder).read_metadata())
-        ),
-        folder,
-        group,
-    )
+    _on_rank_zero(lambda: write_marker(folder, progress.step, dist.get_world_size(), writer.written), folder, group)
 
 
 def delete_old(

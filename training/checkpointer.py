@@ -26,7 +26,6 @@ from training.checkpoint_files import Progress, step_folder
 from training.model_files import model_files
 from training.storage import Folder
 
-MODES = ("async", "sync")
 PATIENCE_S = 1800.0
 """How long the fastest rank waits for the slowest to have written its shards."""
 LAST_WAIT_S = 120.0

@@ -14,7 +14,7 @@ from training.topology import FSDP, SHARDINGS
 
 TINY_QWEN2 = "tiny-qwen2"
 AUTO, ON, OFF = "auto", "on", "off"
-PRECISIONS = (AUTO, "mixed", "bf16", "fp32")
+PRECISIONS = ("mixed", "bf16", "fp32")
 CHECKPOINTING = ("none", "pointwise", "selective", "full")
 CHECKPOINT_MODES = ("async", "sync")
 EXPORT_DTYPES = ("stored", "float32", "bfloat16", "float16")
@@ -121,7 +121,7 @@ def parse_arguments(argv: Sequence[str]) -> TrainConfig:
     add("--max_gradient_norm", type=float, default=1.0)
     add("--seed", type=int, default=1234)
 
-    add("--precision", default=AUTO, choices=PRECISIONS)
+    add("--precision", default=AUTO, choices=(AUTO, *PRECISIONS))
     add("--sharding", default=FSDP, choices=SHARDINGS, help="hsdp: split within a node, replicated across nodes")
     add("--activation_checkpointing", default="none", choices=CHECKPOINTING)
     add("--keep_gathered", default=AUTO, choices=(AUTO, ON, OFF))

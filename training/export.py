@@ -20,14 +20,14 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from training import safetensors_file
 from training.checkpoint import first_cause
 from training.checkpoint_files import require_complete
+from training.config import EXPORT_DTYPES
 from training.errors import TrainingError, first_line
 from training.model_files import CONFIG, MODEL
 from training.safetensors_file import Tensor
 from training.shards import ShardReader
 from training.storage import Folder, is_location, open_folder
 
-STORED = "stored"
-DTYPES = (STORED, "float32", "bfloat16", "float16")
+STORED = EXPORT_DTYPES[0]
 OWNER = ".exported-by.json"
 """Says of a directory whose export it is."""
 FILE_BYTES = 4 * 1024**3
@@ -157,7 +157,9 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m training.export", allow_abbrev=False)
     parser.add_argument("--checkpoint", required=True, help="a step's folder: an absolute path or s3://bucket/prefix")
     parser.add_argument("--to", required=True, help="a directory to make: an absolute path or s3://bucket/prefix")
-    parser.add_argument("--dtype", default=STORED, choices=DTYPES, help="of the weights; %(default)s leaves them alone")
+    parser.add_argument(
+        "--dtype", default=STORED, choices=EXPORT_DTYPES, help="of the weights; %(default)s leaves them alone"
+    )
     arguments = parser.parse_args(argv)
     try:
         _require_location("checkpoint", arguments.checkpoint)

@@ -1,4 +1,4 @@
-"""What a GPU can do at most, by the name CUDA gives it, and the share of it that a run uses (MFU). No torch here."""
+"""What a GPU can do at most, by the name CUDA gives it, and what a token asks of it. No torch here."""
 
 from dataclasses import dataclass
 
@@ -14,6 +14,11 @@ class Gpu:
     memory_gib: float
     """What torch reports as the total: the card's own less what the driver and ECC keep."""
     source: str
+
+    @property
+    def peak_flops(self) -> float:
+        """A second."""
+        return self.tflops * 1e12
 
 
 _DATA_CENTER = "https://www.nvidia.com/en-us/data-center"
@@ -46,8 +51,3 @@ def flops_per_token(parameters: int, layers: int, hidden: int, seq_len: int) -> 
     activation checkpointing computes again does not count.
     """
     return 6.0 * parameters + 12.0 * layers * hidden * seq_len
-
-
-def model_flops_utilization(tokens_per_second_per_gpu: float, flops_of_token: float, gpu: Gpu) -> float:
-    """Between 0 and 1."""
-    return tokens_per_second_per_gpu * flops_of_token / (gpu.tflops * 1e12)

@@ -11,7 +11,7 @@ from training import checkpoint
 from training.activations import POINTWISE, checkpoint_activations
 from training.attempt import Attempt
 from training.causal_loss import CausalLoss
-from training.checkpoint_files import Progress, require_complete
+from training.checkpoint_files import Progress, newest_complete, require_complete
 from training.compile import compile_blocks, keep_compilations
 from training.config import AUTO, ON, TrainConfig
 from training.cuda_graph import RecordedStep
@@ -22,10 +22,10 @@ from training.memory_plan import ModelShape, Workload, advise, plan_memory
 from training.model import open_model
 from training.optimizer import ShardedAdamW, decay_groups
 from training.random_state import seed_rank
-from training.sharding import FP32, MIXED, Sharding, shard
+from training.sharding import FP32, Sharding, default_precision, shard
 from training.step import PendingFigures, TrainStep
 from training.step_clock import StepClock
-from training.storage import open_folder
+from training.storage import Folder, open_folder, storage_errors
 from training.topology import FSDP
 from training.worker_setup import session_directory
 
@@ -99,32 +99,34 @@ def build(
         flops_per_token=None
         if shape is None
         else flops_per_token(shape.parameters, shape.layers, shape.hidden, config.seq_len),
-        peak_flops=None if gpu is None else gpu.tflops * 1e12,
+        peak_flops=None if gpu is None else gpu.peak_flops,
         clock=clock,
     )
 
 
-def resume(learner: Learner, attempt: Attempt) -> Progress:
-    """From this run's own newest checkpoint, or else from the one the user named, or from nothing."""
+def resume(learner: Learner, attempt: Attempt[TrainConfig]) -> tuple[Progress, Folder | None]:
+    """From this run's own newest whole checkpoint, or else from the one the user named, or afresh; and the former."""
     config, say = attempt.config, attempt.say
-    for line in attempt.passed_over:
+    found: list[Any] = [None, []]
+    if attempt.rank == 0:
+        with storage_errors(attempt.run.checkpoints, "cannot be read"):
+            found = list(newest_complete(attempt.run.checkpoints))
+    dist.broadcast_object_list(found, src=0)  # storage may look older to another node: rank 0 decides
+    own, passed_over = found
+    for line in passed_over:
         say(line)
-    if attempt.newest is not None:
-        progress = checkpoint.load(attempt.newest, learner.root, learner.optimizer)
-        say(f"resumed from step {progress.step} (attempt {attempt.number})")
-        _say_where_data_begins(learner, progress, say)
-        return progress
-    if config.resume_from is None:
-        return Progress(step=0, losses=[], eval_before=None)
-    progress = checkpoint.load(require_complete(config.resume_from), learner.root, learner.optimizer)
-    say(f"resumed from step {progress.step} of {config.resume_from} (attempt {attempt.number})")
-    _say_where_data_begins(learner, progress, say)
-    return replace(progress, eval_before=None)  # another run's first evaluation is not this one's
-
-
-def _say_where_data_begins(learner: Learner, progress: Progress, say: Say) -> None:
+    if own is not None:
+        whence, source = "", own
+    elif config.resume_from is not None:
+        whence, source = f" of {config.resume_from}", require_complete(config.resume_from)
+    else:
+        return Progress(step=0, losses=[], eval_before=None), None
+    progress = checkpoint.load(source, learner.root, learner.optimizer)
+    say(f"resumed from step {progress.step}{whence} (attempt {attempt.number})")
     if not learner.dataset.consumed(progress.data):
         say("that was trained on other data, or in another order: this run's begins at its first sample")
+    # Another run's first evaluation is not this one's.
+    return (progress if own else replace(progress, eval_before=None)), own
 
 
 def shape_of(module: Any) -> ModelShape | None:
@@ -143,8 +145,9 @@ def sharding_options(
     say: Say,
 ) -> Sharding:
     """What was asked for, and where that is auto, what the GPU has room for; says the memory plan of a known GPU."""
-    on_gpu = config.process_group == "nccl"
-    precision = config.precision if config.precision != AUTO else MIXED if on_gpu else FP32
+    precision = config.precision
+    if precision == AUTO:
+        precision = default_precision(on_gpu=config.process_group == "nccl")
     if shape is None or gpu is None:
         return Sharding(mode=config.sharding, precision=precision, keep_gathered=config.keep_gathered == ON)
     ranks = len(node_of_rank)

@@ -1,9 +1,9 @@
 """Where a run's time went besides its steps, and the file rank 0 tells it in."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from training.checkpoint_files import PREFIX
@@ -14,28 +14,17 @@ WARM_UP_STEPS = 3
 """That say nothing of the others: they compile, allocate, connect."""
 
 
-@dataclass
 class Stopwatch:
-    """Seconds of wall-clock time of one attempt."""
+    """Seconds of wall-clock time of one attempt, by what they went into."""
 
-    evaluations_s: float = 0.0
-    export_s: float = 0.0
-
-    @contextmanager
-    def evaluation(self) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.evaluations_s += time.perf_counter() - started
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     @contextmanager
-    def export(self) -> Iterator[None]:
+    def timing(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
-        self.export_s += time.perf_counter() - started
-
-    def timings(self) -> dict[str, float]:
-        exported = {"export_s": self.export_s} if self.export_s else {}
-        return {"eval_s": self.evaluations_s, **exported}
+        self.seconds[name] += time.perf_counter() - started
 
 
 def write_result(

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn import functional
 
 from training.config import TINY_QWEN2, TrainConfig
 from training.errors import TrainingError, first_line
@@ -102,9 +101,3 @@ def _check_length(config: TrainConfig, module: Any) -> None:
     longest = getattr(module.config, "max_position_embeddings", config.seq_len)
     if config.seq_len > longest:
         raise TrainingError(f"--seq_len {config.seq_len}: --model_id {config.model_id} takes at most {longest} tokens")
-
-
-def next_token_loss(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy in nats over (rows, seq_len) predictions, in float32 whatever the model computes in."""
-    logits = module(input_ids=rows[:, :-1]).logits
-    return functional.cross_entropy(logits.flatten(0, 1).float(), rows[:, 1:].flatten())

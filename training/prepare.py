@@ -130,10 +130,6 @@ def described(folder: Folder) -> str:
     """One line for people of what prepare() has made."""
     manifest = read_manifest(folder)
     assert manifest is not None
-    return describe(manifest)
-
-
-def describe(manifest: dict[str, Any]) -> str:
     train, held_out = manifest[TRAIN], manifest[HELD_OUT]
     places = (train["rows"] + held_out["rows"]) * manifest["seq_len"]
     full = (train["tokens"] + held_out["tokens"]) / places

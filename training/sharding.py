@@ -8,11 +8,11 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
+from training.config import PRECISIONS
 from training.reduction import ExchangeReduceScatter
 from training.topology import FSDP, HSDP, mesh_rows, rows_cross_nodes
 
-MIXED, PURE_BF16, FP32 = "mixed", "bf16", "fp32"
-PRECISIONS = (MIXED, PURE_BF16, FP32)
+MIXED, PURE_BF16, FP32 = PRECISIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +34,8 @@ class Sharding:
     """Blocks gathered together. More of them make fewer, larger collectives and take more memory."""
 
 
-def default_precision(device: torch.device) -> str:
-    return MIXED if device.type == "cuda" else FP32
+def default_precision(*, on_gpu: bool) -> str:
+    return MIXED if on_gpu else FP32
 
 
 def shard(
@@ -49,7 +49,7 @@ def shard(
     Without `options` all ranks share everything, in the device's default precision. fully_shard moves what it shards
     to the device, block by block, so no GPU ever holds the whole model; a module on the meta device stays there.
     """
-    options = options or Sharding(precision=default_precision(device))
+    options = options or Sharding(precision=default_precision(on_gpu=device.type == "cuda"))
     nodes = list(node_of_rank) if node_of_rank is not None else [0] * dist.get_world_size()
     rows = mesh_rows(options.mode, nodes)
     mesh = _mesh(device, rows, options.mode)
@@ -99,13 +99,6 @@ def prepare_backward(root: torch.nn.Module, options: Sharding, *, last: bool) ->
         root.set_reshard_after_backward(last)
 
 
-def precision(device: torch.device) -> MixedPrecisionPolicy:
-    """On CUDA the master weights stay float32, compute is bfloat16 and gradients are reduced in float32."""
-    if device.type == "cuda":
-        return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    return MixedPrecisionPolicy()
-
-
 def transformer_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
     """The repeated layers, by the class names that every transformers model lists as not to be split."""
     names = {
@@ -115,11 +108,6 @@ def transformer_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
         if name is not None
     }
     return [child for child in module.modules() if type(child).__name__ in names]
-
-
-def make_optimizer(module: torch.nn.Module, lr: float, device: torch.device) -> torch.optim.Optimizer:
-    """AdamW over the shards, so only after shard()."""
-    return torch.optim.AdamW(module.parameters(), lr=lr, betas=(0.9, 0.95), fused=device.type == "cuda")
 
 
 def _mesh(device: torch.device, rows: list[list[int]], mode: str) -> DeviceMesh:

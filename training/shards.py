@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from torch.distributed.checkpoint.filesystem import FileSystemBase, FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata
+from torch.distributed.checkpoint.storage import WriteResult
 
 from training.storage import Folder
 
@@ -19,6 +20,15 @@ class ShardWriter(FileSystemWriter):  # type: ignore[misc]
         super().__init__(str(folder), sync_files=False, per_thread_copy_ahead=0)
         self.fs = _Files(folder)
         self.path = str(folder)
+        self.written: dict[str, int] = {}
+        """Once saved, on the rank that coordinates: the files of all ranks, and the bytes each has at least."""
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        super().finish(metadata, results)
+        for piece in (result.storage_data for of_rank in results for result in of_rank):
+            self.written[piece.relative_path] = max(
+                self.written.get(piece.relative_path, 0), piece.offset + piece.length
+            )
 
 
 class ShardReader(FileSystemReader):  # type: ignore[misc]
@@ -39,14 +49,6 @@ class ShardReader(FileSystemReader):  # type: ignore[misc]
         # torch.load seeks to and fro in a tensor's bytes: on shared storage a request each, were they not in memory.
         file.seek(sinfo.offset)
         return io.BytesIO(file.read(sinfo.length))
-
-
-def written_files(metadata: Metadata) -> dict[str, int]:
-    """The files that a saved plan speaks of, and the bytes each has at least."""
-    files: dict[str, int] = {}
-    for piece in metadata.storage_data.values():
-        files[piece.relative_path] = max(files.get(piece.relative_path, 0), piece.offset + piece.length)
-    return files
 
 
 class _Files(FileSystemBase):  # type: ignore[misc]

@@ -12,7 +12,6 @@ from torch.distributed.tensor import DTensor, Replicate
 
 from training.causal_loss import CausalLoss
 from training.errors import TrainingError
-from training.model import next_token_loss
 from training.optimizer import ShardedAdamW, local
 from training.sharding import Sharding, prepare_backward
 from training.step_clock import BACKWARD, FORWARD, OPTIMIZER, StepClock
@@ -132,20 +131,3 @@ def _copies(gradient: torch.Tensor) -> int:
         return 1
     placements = zip(gradient.placements, gradient.device_mesh.shape, strict=True)
     return math.prod(size for placement, size in placements if isinstance(placement, Replicate))
-
-
-def train_step(module: torch.nn.Module, optimizer: torch.optim.Optimizer, rows: torch.Tensor) -> StepFigures:
-    """`rows` are this rank's. Raises TrainingError, on every rank alike, where loss or gradient is not finite."""
-    loss = next_token_loss(module, rows)  # parameters are gathered, block by block
-    loss.backward()  # gathered again; gradients are reduced and scattered to the ranks that own them
-    norm = torch.nn.utils.clip_grad_norm_(module.parameters(), MAX_GRADIENT_NORM)
-    if isinstance(norm, DTensor):
-        norm = norm.full_tensor()  # over all shards, not this rank's part of it
-    total = loss.detach().clone()
-    dist.all_reduce(total)
-    figures = StepFigures(total.item() / dist.get_world_size(), norm.item())
-    if not (math.isfinite(figures.loss) and math.isfinite(figures.gradient_norm)):
-        raise TrainingError(f"the loss is {figures.loss} and the gradient norm {figures.gradient_norm}: lower --lr")
-    optimizer.step()  # local: each rank updates what it owns
-    optimizer.zero_grad(set_to_none=True)
-    return figures

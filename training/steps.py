@@ -13,6 +13,7 @@ from training import evidence
 from training.attempt import Attempt
 from training.checkpoint_files import Progress
 from training.checkpointer import Checkpointer, Saved
+from training.config import TrainConfig
 from training.feed import Feed
 from training.learner import Learner
 from training.metrics import RunMetrics, Scale
@@ -34,10 +35,19 @@ class Trained:
     timings: dict[str, float]
 
 
-def train_steps(attempt: Attempt, learner: Learner, progress: Progress, evaluation: Callable[[str], object]) -> Trained:
-    """From the step after `progress` to the last one. Called by every rank; raises TrainingError on all of them."""
+def train_steps(
+    attempt: Attempt[TrainConfig],
+    learner: Learner,
+    progress: Progress,
+    saved: Folder | None,
+    evaluation: Callable[[str], object],
+) -> Trained:
+    """From the step after `progress` to the last one; `saved` is the run's newest checkpoint so far.
+
+    Called by every rank; raises TrainingError on all of them.
+    """
     config, clock = attempt.config, learner.clock
-    told = _Told(attempt, learner, list(progress.losses))
+    told = _Told(attempt, learner, list(progress.losses), saved)
     samples = learner.dataset.consumed(progress.data)
     feed = Feed(
         learner.dataset,
@@ -89,7 +99,6 @@ def train_steps(attempt: Attempt, learner: Learner, progress: Progress, evaluati
                 told.checkpoint(saver.save(replace(progress, step=step, losses=told.losses, data=data)))
             if wait:
                 clock.restart()  # none of these is a part of the next step, nor is a trace that is written
-        told.settle()
         told.checkpoint(saver.finish())
     figures = told.metrics.summary() | {"checkpoints": saver.figures(), "profile": profiler.figures()}
     timings = {"train_s": told.metrics.total_s(), "checkpoint_s": saver.exposed_s}
@@ -99,7 +108,13 @@ def train_steps(attempt: Attempt, learner: Learner, progress: Progress, evaluati
 class _Told:
     """What the attempt tells of its steps: to people, TensorBoard, the record and Ray."""
 
-    def __init__(self, attempt: Attempt, learner: Learner, losses: list[tuple[int, float]]) -> None:
+    def __init__(
+        self,
+        attempt: Attempt[TrainConfig],
+        learner: Learner,
+        losses: list[tuple[int, float]],
+        saved: Folder | None,
+    ) -> None:
         config, first = attempt.config, losses[-1][0] + 1 if losses else 1
         scale = Scale(
             tokens_per_step=config.tokens_per_step(attempt.world_size),
@@ -111,7 +126,7 @@ class _Told:
         peak = partial(evidence.peak_memory_bytes, attempt.device)
         self.metrics = RunMetrics(learner.clock, scale, peak, events, slowed=config.profile_steps)
         self.losses = losses
-        self.saved = attempt.newest
+        self.saved = saved
         self._attempt = attempt
         self._storage = ray.train.get_context().get_storage().storage_filesystem
         # While one step's figures are read, a GPU works on the next.
@@ -165,7 +180,7 @@ class _Told:
         )
 
 
-def _die_if_asked(attempt: Attempt, step: int) -> None:
+def _die_if_asked(attempt: Attempt[TrainConfig], step: int) -> None:
     rank = attempt.rank
     if rank == attempt.world_size - 1 and attempt.run.claim_kill():
         print(f"[train] rank {rank} kills its own process at the start of step {step} (--kill_at_step)", flush=True)

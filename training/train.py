@@ -41,11 +41,11 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
     # Every rank has the same model in shapes, keeps its own slice of it, and only then reads weights.
     learns = learner.build(config, now.device, now.node_of_rank, prepared=task.prepared, say=now.say)
     now.say(f"{config.model_id}: {learns.parameters:,} parameters over {now.world_size} {dist.get_backend()} ranks")
-    progress = learner.resume(learns, now)
+    progress, newest = learner.resume(learns, now)
     now.testify(resumed_from_step=progress.step)
 
     def evaluation(name: str) -> dict[str, float]:
-        with stopwatch.evaluation():
+        with stopwatch.timing("eval_s"):
             result: dict[str, float] = evaluate(learns.root, learns.dataset, config, now.device)
         now.say(
             f"eval {name}: loss {result['loss']:.4f} perplexity {result['perplexity']:.1f} ({result['tokens']:,} tokens"
@@ -55,7 +55,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
 
     progress = replace(progress, eval_before=progress.eval_before or evaluation("before"))
     before_steps = evidence.read_devices(now.testimony["local_rank"])
-    trained = train_steps(now, learns, progress, evaluation)
+    trained = train_steps(now, learns, progress, newest, evaluation)
     now.testimony.update(efa_devices.testimony(before_steps, evidence.read_devices(now.testimony["local_rank"])))
     now.testimony.update(
         evidence.must_move(
@@ -69,9 +69,9 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
     )
     eval_after = evaluation("after")
     if config.export_to is not None and trained.saved is not None:
-        with stopwatch.export():
+        with stopwatch.timing("export_s"):
             export_from_ranks(trained.saved, config.export_to, config.export_dtype, config.owner)
-        now.say(f"exported {trained.saved.name} to {config.export_to} ({stopwatch.export_s:.1f} s)")
+        now.say(f"exported {trained.saved.name} to {config.export_to} ({stopwatch.seconds['export_s']:.1f} s)")
     dist.barrier()
     lines.finish()  # after the last collective, so that the testimony counts all of NCCL's lines
     now.testify(**evidence.so_far(now.device, lines))
@@ -82,7 +82,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
             tokens_per_step=config.tokens_per_step(now.world_size),
             evaluated={"before": progress.eval_before, "after": eval_after},
             saved=trained.saved,
-            timings=trained.timings | stopwatch.timings(),
+            timings=trained.timings | stopwatch.seconds,
             further=trained.figures | {"data": learns.dataset.described()},
         )
 

@@ -17,10 +17,11 @@ from torch.distributed.tensor import DTensor
 
 from tests.training import ranks
 from tests.training.arguments import config
+from tests.training.batches import next_token_batch
 from tests.training.fault_ranks import fill, one_weight, progress_at
 from tests.training.faulty_folder import Fault, FaultyFolder
 from training import checkpoint
-from training.causal_loss import CausalLoss, next_token_batch
+from training.causal_loss import CausalLoss
 from training.checkpoint_files import Progress, newest_complete, step_folder
 from training.checkpointer import Checkpointer
 from training.model import load_model

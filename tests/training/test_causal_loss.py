@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests.training.batches import next_token_batch
 from training.attention import use_mask_free_attention
-from training.causal_loss import _PLAIN_HEADS, CausalLoss, next_token_batch
+from training.causal_loss import _PLAIN_HEADS, CausalLoss
 from training.loss import IGNORED
 
 WORDS, LENGTH = 97, 12

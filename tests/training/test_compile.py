@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
+from tests.training.batches import next_token_batch
 from tests.training.test_causal_loss import rows, tiny
-from training.activations import CHECKPOINTING, checkpoint_activations
-from training.causal_loss import CausalLoss, next_token_batch
+from training.activations import checkpoint_activations
+from training.causal_loss import CausalLoss
 from training.compile import compile_blocks
+from training.config import CHECKPOINTING
 from training.errors import TrainingError
 
 

@@ -12,11 +12,12 @@ from safetensors import safe_open
 from torch.distributed.fsdp import fully_shard
 
 from tests.training import ranks
+from tests.training.batches import next_token_batch
 from tests.training.fault_ranks import progress_at
 from tests.training.s3_server import BUCKET, S3Server
 from tests.training.small_model import save_small_model
 from training import checkpoint, export, safetensors_file
-from training.causal_loss import CausalLoss, next_token_batch
+from training.causal_loss import CausalLoss
 from training.errors import TrainingError
 from training.model_files import model_files, tokenizer_of
 from training.s3 import S3Folder

@@ -1,6 +1,7 @@
 import pytest
 
-from training.gpu_peaks import GPUS, find_gpu, flops_per_token, model_flops_utilization
+from training.gpu_peaks import GPUS, find_gpu, flops_per_token
+from training.metrics import Scale
 
 
 @pytest.mark.parametrize(
@@ -41,4 +42,5 @@ def test_utilization_is_that_of_the_published_formula() -> None:
     assert flops == pytest.approx(9.791e9, rel=1e-3)
     h200 = find_gpu("NVIDIA H200")
     assert h200 is not None
-    assert model_flops_utilization(50_000, flops, h200) == pytest.approx(0.495, abs=0.001)
+    scale = Scale(tokens_per_step=50_000, ranks=1, flops_per_token=flops, peak_flops=h200.peak_flops)
+    assert scale.utilization(1.0) == pytest.approx(0.495, abs=0.001)

@@ -14,7 +14,7 @@ from training.data import open_dataset
 from training.data_settings import CHAT, DataSettings
 from training.errors import TrainingError
 from training.model import BYTE_VOCABULARY
-from training.prepare import describe, prepare
+from training.prepare import described, prepare
 from training.storage import Folder, LocalFolder, open_folder
 from training.token_files import MANIFEST, read_manifest
 from training.tokenise import HELD_OUT, TRAIN
@@ -130,10 +130,11 @@ def test_a_file_that_lost_its_end_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_user_is_told_how_much_came_of_it(tmp_path: Path) -> None:
-    manifest = read_manifest(prepared(write_texts(tmp_path / "data", numbered_texts(300)), tmp_path))
+    folder = prepared(write_texts(tmp_path / "data", numbered_texts(300)), tmp_path)
+    manifest = read_manifest(folder)
     assert manifest is not None
     assert manifest[TRAIN]["documents"] + manifest[HELD_OUT]["documents"] == 300
-    line = describe(manifest)
+    line = described(folder)
     filled = float(re.findall(r"([\d.]+)% of their places filled", line)[0])
     assert filled > 97 and re.match(r"\d+ documents in \d+ sequences of 64 tokens, \d+ held out in \d+; ", line), line
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 
+from tests.training.batches import next_token_batch
 from tests.training.step_ranks import CPU, whole
-from training.causal_loss import CausalLoss, next_token_batch
+from training.causal_loss import CausalLoss
 from training.sharding import Sharding, shard
 from training.weights import load_shards, model_on_meta, weight_files, why_not_by_shards
 
