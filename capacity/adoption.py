@@ -11,7 +11,7 @@ from capacity.aws import AS_ENVIRONMENT, Access, asking, client
 from capacity.looking import NAME_TAG, Looking
 from capacity.pending import TAGGED, TEMPLATE, UNDONE, Tagged
 
-_CLUSTER = "aws:eks/cluster:Cluster"
+CLUSTER, NODE_GROUP = "aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup"
 # EKS takes up to a quarter of an hour for a control plane.
 _CLUSTER_S, _LOOK_S = 1500.0, 15.0
 _LISTS = {"FSx file system": audit_services.file_systems, "KMS key": audit_services.keys}
@@ -48,9 +48,23 @@ def _tagged(kinds: set[str], made: Made, *, region: str, name: str, access: Acce
             wanted = [{"Name": "launch-template-name", "Values": [one["inputs"]["name"]]}]
             for found in ec2.describe_launch_templates(Filters=wanted)["LaunchTemplates"]:
                 yield Tagged(kind=TAGGED[TEMPLATE], id=found["LaunchTemplateId"], name=found["LaunchTemplateName"])
+    # A key that waits for its deletion is an earlier one's.
     at = Looking(region=region, tags={NAME_TAG: name}, clusters=(), kept=(), access=access)
     for kind in sorted(kinds & set(_LISTS)):
-        yield from (Tagged(kind=kind, id=left.id) for left in _LISTS[kind](at))
+        yield from (Tagged(kind=kind, id=left.id, name=None) for left in _LISTS[kind](at) if left.bills)
+
+
+def status(token: str, id: str, *, region: str, access: Access = AS_ENVIRONMENT) -> str:
+    """Of a control plane (its name) or a node group (CLUSTER:GROUP), as EKS has it; empty where it has none."""
+    eks = client("eks", region, access=access)
+    cluster, _, group = id.partition(":")
+    with asking(f"how {id} is", region=region):
+        try:
+            if token == CLUSTER:
+                return str(eks.describe_cluster(name=id)["cluster"]["status"])
+            return str(eks.describe_nodegroup(clusterName=cluster, nodegroupName=group)["nodegroup"]["status"])
+        except eks.exceptions.ResourceNotFoundException:
+            return ""
 
 
 def undo(token: str, inputs: Mapping[str, Any], *, region: str, access: Access = AS_ENVIRONMENT) -> None:
@@ -67,15 +81,9 @@ def wait_for_cluster(
     made: Made, say: Say, *, region: str, access: Access = AS_ENVIRONMENT, sleep: Callable[[float], None] = time.sleep
 ) -> None:
     """Until a control plane that was begun is there: without its endpoint nothing in it can be made."""
-    eks = client("eks", region, access=access)
-    for name in [str(one["inputs"]["name"]) for one in made if one["type"] == _CLUSTER]:
+    for name in [str(one["inputs"]["name"]) for one in made if one["type"] == CLUSTER]:
         for look in range(int(_CLUSTER_S / _LOOK_S)):
-            with asking(f"how cluster {name} is", region=region):
-                try:
-                    status = eks.describe_cluster(name=name)["cluster"]["status"]
-                except eks.exceptions.ResourceNotFoundException:
-                    break
-            if status != "CREATING":
+            if status(CLUSTER, name, region=region, access=access) != "CREATING":
                 break
             if look == 0:
                 say(f"control plane {name} is still being made, begun by what was interrupted: waiting for it")

@@ -61,7 +61,8 @@ def _status(group: Mapping[str, Any]) -> str:
     status = said.get("status") or ("CREATING" if group.get("initErrors") else "ACTIVE")
     if not int((said.get("scalingConfig") or {}).get("desiredSize") or 0):
         return ""
-    return {"CREATING": "creating", "CREATE_FAILED": "failed", "DELETE_FAILED": "failed"}.get(str(status), "ready")
+    ends = dict.fromkeys(("CREATE_FAILED", "DELETE_FAILED", "DELETING"), "failed")
+    return {"CREATING": "creating", **ends}.get(str(status), "ready")
 
 
 def _of(resources: Resources, token: str) -> Iterator[Mapping[str, Any]]:

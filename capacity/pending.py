@@ -52,11 +52,12 @@ TAGGED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Tagged:
-    """A thing of the stack as AWS has it: `kind` as in TAGGED, `name` its Name tag or empty; a template's own name."""
+    """A thing of the stack as AWS has it: `kind` as in TAGGED, `name` its Name tag or empty, a template's own name,
+    None where it was not told."""
 
     kind: str
     id: str
-    name: str = ""
+    name: str | None = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,15 @@ def creating(deployment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
+def deleting(deployment: Mapping[str, Any]) -> list[str]:
+    """URNs of AWS resources whose deletion has no end in the state. A predecessor's is the engine's to finish: its URN
+    is its successor's too."""
+    replaced = {one["urn"] for one in deployment.get("resources") or [] if one.get("delete")}
+    operations = deployment.get("pending_operations") or []
+    urns = [one["resource"]["urn"] for one in operations if one["type"] == "deleting"]
+    return [urn for urn in urns if _type(urn).startswith("aws:") and urn not in replaced]
+
+
 def recovery(
     made: Sequence[Mapping[str, Any]], resources: Sequence[Mapping[str, Any]], there: Sequence[Tagged]
 ) -> Recovery:
@@ -105,7 +115,7 @@ def recovery(
         elif token in TAGGED:
             found = [each for each in there if each.kind == TAGGED[token] and (token, each.id) not in known]
             name = str(inputs["name"] if token == TEMPLATE else (inputs.get("tags") or {}).get("Name", ""))
-            fitting = [each.id for each in found if each.name == name and each.id not in taken]
+            fitting = [each.id for each in found if each.name in (None, name) and each.id not in taken]
             if len(fitting) > 1:
                 unclear.append(str(one["urn"]))
             elif fitting:
@@ -128,3 +138,8 @@ def repaired(exported: Mapping[str, Any], found: Recovery) -> dict[str, Any]:
     ]
     deployment["resources"] = [*kept, *new]
     return {**exported, "deployment": deployment}
+
+
+def _type(urn: str) -> str:
+    """The type token of a URN, its parents' types left out."""
+    return urn.split("::")[2].rpartition("$")[2]

@@ -48,7 +48,9 @@ def run_up(stack: str, options: Sequence[str], *, log: Path, watch: Watch | None
     command = [_pulumi(), "up", "--yes", "--skip-preview", "--non-interactive", "--json", *options, "-s", stack]
     log.parent.mkdir(parents=True, exist_ok=True)
     aside = log.with_suffix(".err")
-    with _private(log) as events, _private(aside) as errors:
+    began = time.monotonic()
+    progress = Progress(began=began)
+    with _private(log) as events, _private(aside) as errors, _interruptions(say) as interruptions:
         process = subprocess.Popen(
             command,
             cwd=FOLDER,
@@ -59,18 +61,16 @@ def run_up(stack: str, options: Sequence[str], *, log: Path, watch: Watch | None
             # A terminal's Ctrl-C comes to this process alone, which passes it on: twice would lose what is under way.
             start_new_session=True,
         )
-    began = time.monotonic()
-    progress = Progress(began=began)
-    with log.open(encoding="utf-8") as lines, _passing_on(process, say) as interrupted:
-        trouble = _follow(process, lines, progress, watch, say)
-        was_interrupted = bool(interrupted)
+        interruptions.pass_on_to(process)
+        with log.open(encoding="utf-8") as lines:
+            trouble = _follow(process, lines, progress, watch, say)
     if process.returncode and not progress.errors:
         progress.errors.append(aside.read_text(encoding="utf-8").strip()[-1500:])
     return Ended(
         status=process.returncode,
         errors=tuple(dict.fromkeys(progress.errors)),
         trouble=trouble,
-        interrupted=was_interrupted and process.returncode != 0,
+        interrupted=interruptions.came and process.returncode != 0,
         seconds=time.monotonic() - began,
     )
 
@@ -113,20 +113,35 @@ def _told(line: str, progress: Progress, now: float) -> list[str]:
     return progress.read(event, now) if isinstance(event, dict) else []
 
 
+class _Interruptions:
+    """The engine ends in order after one; a second one ends it at once."""
+
+    def __init__(self, say: Say) -> None:
+        self.came = False
+        self._say = say
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def pass_on_to(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        if self.came:
+            process.send_signal(signal.SIGINT)
+
+    def note(self, _number: int, _frame: object) -> None:
+        first, self.came = not self.came, True
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+        # A terminal that was closed takes no more words.
+        with contextlib.suppress(OSError):
+            if first:
+                self._say("interrupted: what is under way ends in order; run the same command again to go on")
+
+
 @contextlib.contextmanager
-def _passing_on(process: "subprocess.Popen[bytes]", say: Say) -> Iterator[list[int]]:
-    """The engine ends in order after one interruption; a second one ends it at once."""
-    came: list[int] = []
-
-    def pass_on(number: int, _frame: object) -> None:
-        came.append(number)
-        if len(came) == 1:
-            say("interrupted: what is under way ends in order; run the same command again to go on")
-        process.send_signal(signal.SIGINT)
-
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+def _interruptions(say: Say) -> Iterator[_Interruptions]:
+    noted = _Interruptions(say)
+    before = {number: signal.signal(number, noted.note) for number in _PASSED_ON}
     try:
-        yield came
+        yield noted
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -8,7 +8,6 @@ from typing import Any
 
 from capacity import adoption, pending
 from capacity.aws import AS_ENVIRONMENT, Access
-from capacity.held import held
 from capacity.pulumi_cli import PulumiCli
 
 Say = Callable[[str], None]
@@ -20,16 +19,18 @@ def settle(
     """The resources in the stack's state afterwards. `name` is the value of the tag that everything of it has.
 
     What was begun and is there in AWS comes into the state; what has no name to be found by is ended, to be made anew.
-    A node group whose creation was cancelled is asked how it is. Raises ReportedError where Pulumi or AWS refuses.
+    An end that was begun is finished, and control plane and node groups are asked how they are: an interrupted engine
+    writes down what it meant to do. Raises ReportedError where Pulumi or AWS refuses.
     """
     exported = json.loads(cli.run("stack", "export", "--stack", stack))
     deployment = exported.get("deployment") or {}
+    ending = pending.deleting(deployment)
     made = pending.creating(deployment)
     if made:
         say(f"stack {stack} was interrupted while it made {', '.join(_named(one) for one in made)}")
         adoption.wait_for_cluster(made, say, region=region, access=access)
-        there = adoption.tagged(made, region=region, name=name, access=access)
-        found = pending.recovery(made, deployment.get("resources") or [], there)
+        in_aws = adoption.tagged(made, region=region, name=name, access=access)
+        found = pending.recovery(made, deployment.get("resources") or [], in_aws)
         for token, inputs in found.undone:
             adoption.undo(token, inputs, region=region, access=access)
         for urn in found.unclear:
@@ -37,13 +38,29 @@ def settle(
         _put(cli, stack, pending.repaired(exported, found))
         for one in found.adopted:
             say(f"  taken over, if it is there: {one.id}")
-        _refresh(cli, stack, [one.urn for one in found.adopted])
+        _targeted(cli, "refresh", stack, [one.urn for one in found.adopted])
     resources = cli.resources(stack) or []
-    group = held(stack, resources, region=region, zone="")
-    if group.group in ("creating", "failed"):
-        _refresh(cli, stack, [group.urn])
-        resources = cli.resources(stack) or []
-    return resources
+    changed = []
+    for there in resources:
+        if not _is_asked(there):
+            continue
+        status = adoption.status(there["type"], str(there["id"]), region=region, access=access)
+        if status == "DELETING":
+            ending.append(str(there["urn"]))
+        elif status != (there.get("outputs") or {}).get("status"):
+            changed.append(str(there["urn"]))
+    if ending:
+        say(f"stack {stack}: an end that was interrupted is finished first")
+        _targeted(cli, "destroy", stack, list(dict.fromkeys(ending)), "--target-dependents")
+    _targeted(cli, "refresh", stack, changed)
+    return (cli.resources(stack) or []) if changed or ending else resources
+
+
+def _is_asked(resource: Mapping[str, Any]) -> bool:
+    """Whether it is a control plane or a node group made here."""
+    kinds = (adoption.CLUSTER, adoption.NODE_GROUP)
+    there = resource.get("id") and not resource.get("external") and not resource.get("delete")
+    return resource["type"] in kinds and bool(there)
 
 
 def _put(cli: PulumiCli, stack: str, exported: Mapping[str, Any]) -> None:
@@ -54,11 +71,10 @@ def _put(cli: PulumiCli, stack: str, exported: Mapping[str, Any]) -> None:
         cli.run("stack", "import", "--stack", stack, "--file", file.name)
 
 
-def _refresh(cli: PulumiCli, stack: str, urns: list[str]) -> None:
-    """What is not there goes from the state."""
+def _targeted(cli: PulumiCli, command: str, stack: str, urns: list[str], *options: str) -> None:
     if urns:
         targets = [part for urn in urns for part in ("--target", urn)]
-        cli.run("refresh", "--stack", stack, "--yes", "--skip-preview", *targets)
+        cli.run(command, "--stack", stack, "--yes", "--skip-preview", *targets, *options)
 
 
 def _named(resource: Mapping[str, Any]) -> str:

@@ -104,7 +104,7 @@ def test_a_quota_stops_with_what_to_do_and_the_next_run_goes_on_from_there(proje
     done = project.up_env()
     assert done.returncode == ExitCode.FAILED, done.stdout
     assert "have it raised in Service Quotas" in done.stdout
-    assert project.there().keys() == {"us-west-2"}
+    assert [project.made(kind) for kind in ("Cluster", "NatGateway", "CapacityReservation")] == [[], [], []]
     assert project.up_env().returncode == ExitCode.OK
     assert len(project.made("Vpc")) == 1
     ended(project)

@@ -10,8 +10,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.support.bring_up_model import PLAN, TYPE, Fate, KilledError, World
+from tests.support.bring_up_model import PLAN, Fate, KilledError, World
+from tests.support.bring_up_program import TYPE
 from tools.standin import tokens
+from tools.standin.account import Account
+from tools.standin.errors import AwsError
 
 CODES = ("InsufficientInstanceCapacity", "VcpuLimitExceeded", "UnauthorizedOperation", "RequestLimitExceeded", "Odd")
 KINDS = ("CapacityReservation", "PlacementGroup", "Vpc", "Subnet", "Role", "Cluster", "NodeGroup", "Route", "*")
@@ -43,22 +46,18 @@ class Bringing(RuleBasedStateMachine):
     )
     def aws_is_like_this(self, faults: list[dict[str, Any]], full: set[str], quota: float) -> None:
         capacity = {zone: {TYPE: 0} for zone in sorted(full)}
-        with self.world_account() as records:
+        with Account(self.world.folder).open() as records:
             for at in range(10):
                 records.add(f"fault:{at}", -records.number(f"fault:{at}"))
         self.world.scenario(faults=faults, capacity=capacity, quotas={"L-DB2E81BA": quota})
-
-    def world_account(self) -> Any:
-        from tools.standin.account import Account
-
-        return Account(self.world.folder).open()
 
     @rule(fate=st.one_of(st.just(Fate()), KILLED))
     def up(self, fate: Fate) -> None:
         self.world.fate = Fate(fate.calls, fate.done)
         try:
             end = self.world.bring_up()
-        except KilledError:
+        except (KilledError, AwsError):
+            # What was left open is still open: the command failed, or is gone.
             self.killed = True
             return
         finally:
@@ -75,7 +74,8 @@ class Bringing(RuleBasedStateMachine):
         self.world.fate = Fate(fate.calls, fate.done)
         try:
             gone = self.world.down()
-        except KilledError:
+        except (KilledError, AwsError):
+            # What was left open is still open: the command failed, or is gone.
             self.killed = True
             return
         finally:

@@ -61,6 +61,12 @@ def test_two_that_look_alike_are_told_and_not_guessed() -> None:
     assert (found.adopted, found.unclear) == ((), (RESERVATION["urn"],))
 
 
+def test_what_a_service_lists_without_its_name_is_taken_where_it_is_the_only_one() -> None:
+    key = made("aws:kms/key:Key", "secrets", tags={"Name": "ray-dev"})
+    there = [Tagged(kind="KMS key", id="old", name=None), Tagged(kind="KMS key", id="new", name=None)]
+    assert recovery([key], [{**key, "id": "old"}], there).adopted == (Adopted(urn=key["urn"], id="new"),)
+
+
 def test_the_repaired_state_has_it_last_and_what_it_replaces_on_its_way_out() -> None:
     old = {**RESERVATION, "id": "cr-old"}
     exported: dict[str, Any] = {

@@ -5,7 +5,7 @@ refuse at any call, or lose whoever called it, and whose states know only what w
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,21 @@ from capacity.cause import Cause, Sorted
 from capacity.causes import cause_of
 from capacity.failover import Attempt, Bring, Destroy, End, Situation, next_action, ordered
 from capacity.held import Held, held
-from capacity.pending import TAGGED, UNDONE, Tagged
+from capacity.pending import TAGGED, Tagged
 from capacity.place import Place
-from tests.support.standin_account import trust
+from tests.support.bring_up_program import program
 from tools.standin import tokens
 from tools.standin.account import Account
 from tools.standin.cloud import Cloud, Configuration
 from tools.standin.errors import AwsError, PartialError
 
-TYPE, NODES, NAME = "g6.12xlarge", 2, "ray-train-efa/name"
+NAME = "ray-train-efa/name"
 PLAN = tuple(
     Place(region=region, zone=f"{region}{letter}", zone_id="")
     for region, letters in (("us-west-2", "abc"), ("us-east-2", "ab"))
     for letter in letters
 )
 State = dict[str, dict[str, Any]]
-Ids = Callable[[str], str]
 
 
 class KilledError(Exception):
@@ -53,12 +52,13 @@ class Fate:
 
 @dataclass
 class Stack:
-    """`state` is what is written down, `open` what was begun and has no end there."""
+    """`state` is what is written down, `open` what was begun and has no end there, `ending` what was being deleted."""
 
     region: str
     zone: str = ""
     state: State = field(default_factory=dict)
     open: State = field(default_factory=dict)
+    ending: str = ""
 
     @property
     def name(self) -> str:
@@ -143,7 +143,7 @@ class World:
             self.attempts.append(Attempt(place=place, refused=None if group.group == "ready" else unmade))
 
     def _up(self, stack: Stack, *, replace: bool) -> None:
-        wanted = dict(program(stack))
+        wanted = dict(program(stack.name, stack.region, stack.zone))
         doomed: list[dict[str, Any]] = []
         for name, (token, inputs_of) in wanted.items():
             inputs = inputs_of(lambda other: str(stack.state[other]["id"]))
@@ -186,11 +186,17 @@ class World:
     def _delete(self, stack: Stack, name: str) -> None:
         one = stack.state[name]
         struck = self.fate.strikes()
+        stack.ending = name
         if struck and not self.fate.done:
             raise KilledError
-        self._cloud(stack).delete(one["type"], one["urn"], one["id"])
+        try:
+            self._cloud(stack).delete(one["type"], one["urn"], one["id"])
+        except AwsError:
+            stack.ending = ""
+            raise
         if struck:
             raise KilledError
+        stack.ending = ""
         del stack.state[name]
 
     def _destroy(self, stack: Stack) -> bool:
@@ -219,6 +225,9 @@ class World:
                 for entry in records.all(token, stack.region):
                     if entry.inputs == inputs:
                         records.remove(token, entry.id)
+        if stack.ending in stack.state:
+            self._delete(stack, stack.ending)
+        stack.ending = ""
 
     def _tagged(self, stack: Stack) -> Iterator[Tagged]:
         with Account(self.folder).open() as records:
@@ -235,97 +244,3 @@ class World:
             Configuration(region=stack.region, default_tags={NAME: stack.name}),
             threading.Event(),
         )
-
-
-def program(stack: Stack) -> Iterator[tuple[str, tuple[str, Callable[[Ids], dict[str, Any]]]]]:
-    """What a stack declares, in the order in which it is made: name, and type with inputs by the others' ids."""
-    zones = list(dict.fromkeys([f"{stack.region}a", f"{stack.region}b", stack.zone]))
-
-    def of(token: str, **fixed: Any) -> tuple[str, Callable[[Ids], dict[str, Any]]]:
-        return token, lambda ids: {key: value(ids) if callable(value) else value for key, value in fixed.items()}
-
-    def named(name: str) -> Mapping[str, str]:
-        return {"Name": name}
-
-    yield "group", of(tokens.PLACEMENT_GROUP, name="auto", strategy="cluster")
-    yield (
-        "capacity",
-        of(
-            tokens.CAPACITY_RESERVATION,
-            availabilityZone=stack.zone,
-            instanceType=TYPE,
-            instanceCount=NODES,
-            instancePlatform="Linux/UNIX",
-            instanceMatchCriteria="targeted",
-            placementGroupArn=lambda ids: f"arn:aws:ec2:{stack.region}:123456789012:placement-group/{ids('group')}",
-            tags=named("gpu"),
-        ),
-    )
-    yield "vpc", of(tokens.VPC, cidrBlock="10.0.0.0/16", tags=named("net"))
-    yield "internet", of(tokens.INTERNET_GATEWAY, vpcId=lambda ids: ids("vpc"), tags=named("net"))
-    yield "table", of(tokens.ROUTE_TABLE, vpcId=lambda ids: ids("vpc"), tags=named("net"))
-    yield (
-        "route",
-        of(
-            tokens.ROUTE,
-            routeTableId=lambda ids: ids("table"),
-            destinationCidrBlock="0.0.0.0/0",
-            gatewayId=lambda ids: ids("internet"),
-        ),
-    )
-    for zone in zones:
-        cidr = f"10.0.{'abcdefg'.index(zone[-1]) * 32}.0/19"
-        subnet = of(
-            tokens.SUBNET,
-            vpcId=lambda ids: ids("vpc"),
-            cidrBlock=cidr,
-            availabilityZone=zone,
-            tags=named(zone),
-        )
-        yield zone, subnet
-        yield (
-            f"{zone}-table",
-            of(
-                tokens.ROUTE_TABLE_ASSOCIATION,
-                routeTableId=lambda ids: ids("table"),
-                subnetId=lambda ids, zone=zone: ids(zone),
-            ),
-        )
-    for name, service in (("control", "eks"), ("node", "ec2")):
-        yield name, of(tokens.ROLE, name="auto", assumeRolePolicy=trust(f"{service}.amazonaws.com"))
-    yield (
-        "cluster",
-        of(
-            tokens.CLUSTER,
-            name=stack.name,
-            roleArn=lambda ids: f"arn:aws:iam::123456789012:role/{ids('control')}",
-            vpcConfig=lambda ids: {"subnetIds": [ids(zone) for zone in zones[:2]]},
-        ),
-    )
-    yield (
-        "template",
-        of(
-            tokens.LAUNCH_TEMPLATE,
-            name="auto",
-            instanceType=TYPE,
-            placement=lambda ids: {"groupName": ids("group")},
-            capacityReservationSpecification=lambda ids: {
-                "capacityReservationTarget": {"capacityReservationId": ids("capacity")}
-            },
-        ),
-    )
-    yield (
-        "gpu-group",
-        of(
-            tokens.NODE_GROUP,
-            clusterName=stack.name,
-            nodeGroupName=f"{stack.name}-gpu",
-            nodeRoleArn=lambda ids: f"arn:aws:iam::123456789012:role/{ids('node')}",
-            subnetIds=lambda ids: [ids(stack.zone)],
-            scalingConfig={"desiredSize": NODES, "minSize": NODES, "maxSize": NODES},
-            launchTemplate=lambda ids: {"id": ids("template"), "version": "1"},
-        ),
-    )
-
-
-assert UNDONE, "the model undoes what the product does"
