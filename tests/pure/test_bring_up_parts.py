@@ -1,25 +1,27 @@
-"""What a bring-up says and writes down: progress, plan, journal, the watch's patience, and what is refused."""
+"""What a bring-up says and writes down: progress, plan, journal, what is chained, and what is refused."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from capacity import launch_watch
 from capacity.cause import Cause, Sorted
-from capacity.failover import Attempt
+from capacity.choice import Choice
+from capacity.failover import Attempt, End
 from capacity.held import Held
-from capacity.launch_watch import LaunchWatch
 from capacity.phases import Progress, clock, phase_of
 from capacity.place import Place
 from capacity.plan_cost import around_nodes
-from efactl import bring_up_plan
+from capacity.request import Request
+from efactl import bring_up_plan, commands
 from efactl.__main__ import main
 from efactl.bring_up_plan import Priced
+from efactl.exit_codes import ExitCode
 from efactl.journal import Journal
+from efactl.journey import Journey, Wanted
+from efactl.stack import Stack
 
 WEST, EAST = (
     Place(region=f"us-{side}-2", zone=f"us-{side}-2a", zone_id=f"us{side[0]}2-az1") for side in ("west", "east")
@@ -138,87 +140,6 @@ def test_a_journal_keeps_what_was_begun_and_refused_and_forgets_what_is_old(tmp_
     assert Journal.read(tmp_path / "none", "dev").mine == []
 
 
-FAILED = {
-    "StatusCode": "Failed",
-    "StatusMessage": "We currently do not have sufficient g6.12xlarge capacity in the Availability Zone you requested",
-    "StartTime": datetime(2026, 11, 1, tzinfo=UTC),
-}
-
-
-class FakeAws:
-    """EKS and Auto Scaling of one node group."""
-
-    def __init__(self) -> None:
-        self.group: dict[str, Any] | None = None
-        self.activities: list[dict[str, Any]] = []
-        self.exceptions = type("Exceptions", (), {"ResourceNotFoundException": KeyError})
-
-    def describe_nodegroup(self, **_: str) -> dict[str, Any]:
-        if self.group is None:
-            raise KeyError
-        return {"nodegroup": {"resources": {"autoScalingGroups": [{"name": "asg"}]}, **self.group}}
-
-    def describe_scaling_activities(self, **_: str) -> dict[str, Any]:
-        return {"Activities": self.activities}
-
-
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeAws]:
-    fake = FakeAws()
-    monkeypatch.setattr(launch_watch, "client", lambda *_, **__: fake)
-    yield fake
-
-
-def watch(**more: Any) -> tuple[LaunchWatch, list[str]]:
-    said: list[str] = []
-    return LaunchWatch(cluster="ray", group="ray-gpu", region="us-west-2", say=said.append, **more), said
-
-
-def test_the_watch_waits_for_a_group_and_is_certain_after_two_looks(aws: FakeAws) -> None:
-    watching, said = watch()
-    watching.look()
-    aws.group = {"nodegroupArn": "new", "status": "CREATING"}
-    watching.look()
-    aws.activities = [{"ActivityId": "1", **FAILED}]
-    watching.look()
-    assert watching.trouble is None
-    assert "no nodes for ray-gpu yet" in said[0]
-    aws.activities.append({"ActivityId": "2", **FAILED, "StatusCode": "InProgress"})
-    watching.look()
-    assert watching.trouble is None, "it is being tried again"
-    aws.activities[1]["StatusCode"] = "Failed"
-    watching.look()
-    watching.look()
-    assert watching.trouble is not None
-    assert watching.trouble.sorted.cause is Cause.CAPACITY
-
-
-def test_a_group_that_is_about_to_go_says_nothing_of_its_successor(aws: FakeAws) -> None:
-    aws.group = {
-        "nodegroupArn": "old",
-        "status": "CREATE_FAILED",
-        "health": {"issues": [{"code": "VcpuLimitExceeded"}]},
-    }
-    aws.activities = [{"ActivityId": "1", **FAILED}]
-    watching, _ = watch(another=True)
-    for _ in range(3):
-        watching.look()
-    assert watching.trouble is None
-    aws.group = {"nodegroupArn": "new", "status": "CREATING"}
-    for _ in range(2):
-        watching.look()
-    assert watching.trouble is not None
-
-
-def test_what_a_running_group_went_through_before_does_not_count(aws: FakeAws) -> None:
-    aws.group = {"nodegroupArn": "mine", "status": "ACTIVE"}
-    aws.activities = [{"ActivityId": "1", **FAILED}]
-    watching, _ = watch()
-    for _ in range(3):
-        watching.look()
-    assert watching.trouble is None
-
-
 def test_options_of_a_bring_up_without_an_environment_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "-s", "local", "--ttl", "4h"]) == 2
     assert "go with --env" in capsys.readouterr().err
@@ -226,3 +147,46 @@ def test_options_of_a_bring_up_without_an_environment_are_refused(capsys: pytest
     assert "is of platform local, which stands where it stands" in capsys.readouterr().err
     assert main(["up", "--env", "dev", "-y", "--ttl", "soon"]) == 2
     assert "'soon' is no length of time" in capsys.readouterr().err
+
+
+class FakeEnvironment:
+    """One that holds nothing, and takes settings."""
+
+    name = "dev"
+
+    def __init__(self) -> None:
+        self.held: dict[str, Held] = {}
+        self.settings: list[tuple[str, dict[str, str]]] = []
+
+    def stack_of(self, _region: str) -> str:
+        return "dev"
+
+    def set(self, region: str, **settings: str) -> None:
+        self.settings.append((region, settings))
+
+
+@pytest.mark.parametrize(
+    ("end", "train", "runs"), [(End(place=WEST), True, 1), (End(place=WEST), False, 0), (End(), True, 0)]
+)
+def test_the_job_runs_only_where_asked_for_and_once_everything_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: End, train: bool, runs: int
+) -> None:
+    ran: list[str] = []
+
+    def up(stack: Stack, *, as_json: bool) -> ExitCode:
+        ran.append(stack.name)
+        return ExitCode.REFUTED
+
+    monkeypatch.setattr(commands, "up", up)
+    environment: Any = FakeEnvironment()
+    journey = Journey(
+        env=environment,
+        choice=Choice(request=Request(), facts=None, candidates=(), plan=(WEST,)),
+        plan=(WEST,),
+        journal=Journal(file=tmp_path / "up-dev.json"),
+        wanted=Wanted(env="dev", train=train),
+    )
+    code = journey._ended(end)
+    assert len(ran) == runs
+    assert environment.settings == [("us-west-2", {"train": "true"})] * runs
+    assert code == (ExitCode.REFUTED if runs else ExitCode.OK if end.place else ExitCode.NO_CAPACITY)

@@ -225,6 +225,10 @@ class World:
                 for entry in records.all(token, stack.region):
                     if entry.inputs == inputs:
                         records.remove(token, entry.id)
+            for name in ("cluster", "gpu-group"):
+                there = stack.state.get(name)
+                if there is not None and name != stack.ending and records.get(there["type"], there["id"]) is None:
+                    del stack.state[name]
         if stack.ending in stack.state:
             self._delete(stack, stack.ending)
         stack.ending = ""
