@@ -30,7 +30,12 @@ def main() -> None:
         pulumi.log.info("gpuNodes is 0: no Ray cluster and no run until there are nodes again")
         return
     pulumi.export("dashboard", platform.head.address)
-    pulumi.export("commands", {"stop the job": "efactl stop", "figures": "efactl outputs", "tear down": "efactl down"})
+    commands = {"stop the job": "efactl stop", "figures": "efactl outputs", "tear down": "efactl down"}
+    again = {"give the GPU nodes back": "pulumi up, once more (efactl up does)"} if platform.run_again else {}
+    pulumi.export("commands", {**commands, **again})
+    if not settings.trains:
+        pulumi.log.info("train is false: all that the job needs, and no run")
+        return
     run(settings, platform, platform.head)
 
 
@@ -83,8 +88,11 @@ def run(settings: Settings, platform: Platform, head: RayHead) -> None:
         wanted=wanted,
         max_eval_loss=settings.gate_max_eval_loss,
     )
+    done: list[pulumi.Output[Any]] = [job.status]
     if settings.compare.repeats:
-        compare(settings, of_job, after=gate)
+        done.append(compare(settings, of_job, after=gate))
+    if platform.run_key:
+        pulumi.export("runDone", pulumi.Output.all(*done).apply(lambda _: platform.run_key))
 
 
 def measured_before(settings: Settings, shared: Mapping[str, Any]) -> list[pulumi.Resource]:
@@ -104,8 +112,8 @@ def measured_before(settings: Settings, shared: Mapping[str, Any]) -> list[pulum
     return [preflight]
 
 
-def compare(settings: Settings, of_job: Mapping[str, Any], *, after: pulumi.Resource) -> None:
-    """The job in two arms by turns, once it is known to be good, and what that must come to."""
+def compare(settings: Settings, of_job: Mapping[str, Any], *, after: pulumi.Resource) -> pulumi.Output[Any]:
+    """The job in two arms by turns, once it is known to be good, and what that must come to: its result."""
     comparison = TransportComparison(
         "compare",
         **of_job,
@@ -123,6 +131,7 @@ def compare(settings: Settings, of_job: Mapping[str, Any], *, after: pulumi.Reso
         report=comparison.report,
         min_speedup=settings.compare.min_speedup,
     )
+    return comparison.result
 
 
 try:

@@ -14,9 +14,10 @@ STACK_COMMANDS = {
     "up": "bring the stack up: cluster, job, verdict; the exit code says how it went",
     "outputs": "the main figures of the stack's last run",
     "stop": "stop the stack's running job; the cluster stays",
-    "down": "destroy the stack and show that nothing is left",
+    "down": "destroy the stack and show that nothing of it is left that bills",
 }
 COMPARE = "run the stack's job over EFA and over TCP by turns, and say how much faster the one is"
+CAPACITY = "where the GPU nodes can stand: every region and zone side by side, best first, and why not the others"
 TRANSPORT = "judge NCCL logs from any launcher: over what did the hosts communicate?"
 
 
@@ -30,8 +31,14 @@ def parser() -> argparse.ArgumentParser:
     )
     commands_of = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in STACK_COMMANDS.items():
-        _add_stack(commands_of.add_parser(name, help=summary, description=summary))
+        command = commands_of.add_parser(name, help=summary, description=summary)
+        _add_stack(command)
+        if name == "up":
+            _add_bring_up(command)
+        if name == "down":
+            command.add_argument("--env", metavar="ENV", help="in place of a stack: ENV and every ENV-<region>")
     _add_compare(commands_of.add_parser("compare", help=COMPARE, description=COMPARE))
+    _add_capacity(commands_of.add_parser("capacity", help=CAPACITY, description=CAPACITY))
     _add_transport(commands_of.add_parser("transport", help=TRANSPORT, description=TRANSPORT))
     return top
 
@@ -39,6 +46,19 @@ def parser() -> argparse.ArgumentParser:
 def _add_stack(command: argparse.ArgumentParser) -> None:
     command.add_argument("-s", "--stack", default="local", help="the stack, as in Pulumi.STACK.yaml (default: local)")
     command.add_argument("--json", action="store_true", help="print facts as JSON on standard output")
+
+
+def _add_bring_up(command: argparse.ArgumentParser) -> None:
+    of_env = command.add_argument_group("wherever the GPU nodes are to be had", "in place of a stack")
+    of_env.add_argument("--env", metavar="ENV", help="as in Pulumi.ENV.yaml; each region tried is a stack ENV-<region>")
+    of_env.add_argument("--regions", default="all", metavar="A,B", help="regions to look at (default: all)")
+    of_env.add_argument("--plan", action="store_true", help="show places and costs, and change nothing")
+    of_env.add_argument("-y", "--yes", action="store_true", help="go ahead without the question")
+    of_env.add_argument("--train", action="store_true", help="run the job once everything is up")
+    of_env.add_argument("--max-hourly", type=float, metavar="USD", help="the most that an hour of all of it may cost")
+    of_env.add_argument(
+        "--ttl", default="", metavar="4h", help="AWS takes the GPU nodes away after so long, come what may"
+    )
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
@@ -54,6 +74,21 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--min-speedup", type=_ratio, metavar="X", help="fail where the first arm is not X times as fast, noise counted"
     )
+
+
+def _add_capacity(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--regions", default="all", metavar="A,B", help="regions to look at (default: all)")
+    command.add_argument("--instance-type", default="g6.12xlarge", metavar="TYPE", help="default: %(default)s")
+    command.add_argument(
+        "--nodes", type=int, default=2, metavar="N", help="how many, in one zone (default: %(default)s)"
+    )
+    command.add_argument("--spot", action="store_true", help="on the spot market, with its own quota and prices")
+    command.add_argument("--max-hourly", type=float, metavar="USD", help="the most that the nodes may cost an hour")
+    command.add_argument("--probe", action="store_true", help="make and cancel a reservation, up to the first success")
+    command.add_argument("--all", action="store_true", help="with --probe: in every place that is eligible")
+    command.add_argument("--explain", action="store_true", help="say why each place stands where it stands")
+    command.add_argument("--write", default="", metavar="ENV", help="make Pulumi.ENV-REGION.yaml for the best place")
+    command.add_argument("--json", action="store_true", help="print everything as JSON on standard output")
 
 
 def _add_transport(command: argparse.ArgumentParser) -> None:
@@ -103,6 +138,33 @@ def _do(asked: argparse.Namespace) -> ExitCode:
             raise BadInputError(f"--gdr goes with --expect efa: {asked.expect} has no GPUDirect RDMA")
         wanted = Wanted(expect=asked.expect, hosts=asked.hosts, ranks=asked.ranks, nics=asked.nics, gdr=asked.gdr)
         return transport(asked.files, wanted, as_json=asked.json)
+    if asked.command == "capacity":
+        from capacity.request import Request, regions_from
+        from efactl.capacity import capacity
+
+        if asked.all and not asked.probe:
+            raise BadInputError("--all goes with --probe: without it every place is looked at anyway")
+        request = Request(
+            instance_type=asked.instance_type,
+            nodes=asked.nodes,
+            spot=asked.spot,
+            regions=regions_from(asked.regions),
+            max_hourly=asked.max_hourly,
+        )
+        return capacity(
+            request,
+            probe=asked.probe,
+            all_places=asked.all,
+            write=asked.write,
+            explained=asked.explain,
+            as_json=asked.json,
+        )
+    if asked.command == "up" and (asked.env or asked.plan or asked.train or asked.ttl or asked.max_hourly is not None):
+        return _brought_up(asked)
+    if asked.command == "down" and asked.env:
+        from efactl.down_env import down_env
+
+        return down_env(asked.env, as_json=asked.json)
     from efactl.stack import Stack
 
     if asked.command == "compare":
@@ -119,6 +181,26 @@ def _do(asked: argparse.Namespace) -> ExitCode:
     action = getattr(importlib.import_module("efactl.commands"), asked.command)
     code: ExitCode = action(Stack(asked.stack), as_json=asked.json)
     return code
+
+
+def _brought_up(asked: argparse.Namespace) -> ExitCode:
+    from capacity.request import regions_from
+    from efactl.bring_up import Wanted, bring_up
+
+    if not asked.env:
+        raise BadInputError("--plan, --train, --ttl and --max-hourly go with --env; a stack has settings for them")
+    return bring_up(
+        Wanted(
+            env=asked.env,
+            regions=regions_from(asked.regions),
+            plan_only=asked.plan,
+            yes=asked.yes,
+            train=asked.train,
+            max_hourly=asked.max_hourly,
+            ttl=asked.ttl,
+            as_json=asked.json,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What each efactl command does: every one prints facts, as JSON where asked, and returns its exit code."""
 
 import contextlib
+import dataclasses
 import datetime
 import json
 import os
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from capacity.left import lines
 from efactl import leftovers, reasons
 from efactl.exit_codes import ExitCode
 from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, JOB_TYPE, KUBERNETES_PROVIDER_TYPE, Stack, plain
@@ -70,13 +72,28 @@ def stop(stack: Stack, *, as_json: bool) -> ExitCode:
 
 
 def down(stack: Stack, *, as_json: bool) -> ExitCode:
-    """`pulumi destroy`, then a look at what is left on this machine, ended by pid where anything is.
+    """`pulumi destroy`, then a look at what is left: processes here, ended by pid; in AWS, by tag, what bills.
 
     In a Kubernetes cluster a running job is stopped first, so that it ends in order and not with its pods. A cluster
-    that cannot be reached is said at once, and nothing is touched, unless it is the stack's own and goes with it.
+    that cannot be reached, or another account, is said at once, and nothing is touched; a cluster of the stack's own
+    goes with it.
     """
+    facts, code = destroyed(stack, aside=as_json)
+    if as_json:
+        print(json.dumps(facts))
+    return code
+
+
+def destroyed(stack: Stack, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
+    """What `down` does, and its facts; `aside` leaves standard output to them."""
     for line in stack.release_dead_locks():
         _note(line)
+    made = None
+    if stack.config("platform") == "eks":
+        # boto3 and what comes with it: no other platform should pay for its import.
+        from efactl import teardown
+
+        made = teardown.made_where(stack, stack.resources())
     # Not the head's: a stack whose Ray cluster never came up, or is half destroyed, has objects in the cluster too.
     cluster = None if stack.config("platform") == "local" else stack.cluster()
     made_here = stack.config("platform") == "eks" and not stack.config("eksExistingCluster")
@@ -89,24 +106,31 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     if answers and _reservation_ended(stack):
         command.append("--refresh")
     kept_in_aws = leftovers.kept(stack.resources()) if stack.config("platform") == "eks" else []
-    status = stack.run(command, aside=as_json)
-    left: list[int] = []
+    status = stack.run(command, aside=aside)
+    ended: list[int] = []
     if stack.config("platform") == "local" and status == 0:
         from infra import local_nodes
 
-        left = list(local_nodes.stop(local_nodes.cluster_directory(FOLDER, stack.name), say=_note))
+        ended = list(local_nodes.stop(local_nodes.cluster_directory(FOLDER, stack.name), say=_note))
+    if status != 0:
+        _note_billing(stack)
+    left = teardown.look(made, _note) if made is not None and status == 0 else []
     kept = sorted(path.parent.name for path in (FOLDER / "runs").glob("*/record.json"))
-    if as_json:
-        print(
-            json.dumps({"destroyed": status == 0, "endedBesides": left, "recordsKept": kept, "keptInAws": kept_in_aws})
-        )
-    elif status == 0:
+    complete = status == 0 and not any(one.matters for one in left)
+    if complete and not aside:
         records = "1 run record" if len(kept) == 1 else f"{len(kept)} run records"
         rest = f" but {', '.join(kept_in_aws)}" if kept_in_aws else ""
         print(f"nothing of stack {stack.name} is left{rest}; runs/ keeps {records}")
-    if status != 0:
-        _note_billing(stack)
-    return ExitCode.OK if status == 0 else ExitCode.FAILED
+    for line in lines([one for one in left if one.matters or one.id not in " ".join(kept_in_aws)]):
+        print(line, file=sys.stderr if aside else sys.stdout)
+    facts = {
+        "destroyed": status == 0,
+        "endedBesides": ended,
+        "recordsKept": kept,
+        "keptInAws": kept_in_aws,
+        "left": [dataclasses.asdict(one) for one in left],
+    }
+    return facts, ExitCode.OK if complete else ExitCode.FAILED
 
 
 def _note_billing(stack: Stack) -> None:

@@ -11,6 +11,7 @@ class ExitCode(IntEnum):
     UNPROVEN = 4
     QUALITY = 5
     SLOW = 6
+    NO_CAPACITY = 7
     INTERRUPTED = 130
 
 
@@ -22,5 +23,6 @@ MEANINGS = {
     ExitCode.UNPROVEN: "evidence is missing, so the transport is not proven",
     ExitCode.QUALITY: "the transport is proven, the model is not good enough",
     ExitCode.SLOW: "the transport is proven, the speed-up is less than demanded",
+    ExitCode.NO_CAPACITY: "AWS has no place for the GPU nodes among those asked about",
     ExitCode.INTERRUPTED: "interrupted: the job goes on; that of a comparison is stopped",
 }

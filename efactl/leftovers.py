@@ -1,6 +1,8 @@
-"""PURE: what of a stack's AWS resources bills while it is there, and what a destroy leaves on purpose."""
+"""PURE: what of a stack's AWS resources bills while it is there, what a destroy leaves, and in whose account."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
@@ -15,6 +17,8 @@ BILLED = {
 }
 _KEPT = {"aws:s3/bucket:Bucket": "bucket", "aws:fsx/lustreFileSystem:LustreFileSystem": "FSx file system"}
 _KEY = "aws:kms/key:Key"
+_GUARD = "pulumi-python:dynamic/infra:EksGuard"
+_ARN = re.compile(r"arn:aws[a-z-]*:[a-z0-9-]+:([a-z0-9-]*):(\d{12}):")
 
 State = Sequence[Mapping[str, Any]]
 
@@ -59,3 +63,29 @@ def kept(resources: State) -> list[str]:
     ]
     keys = [str(resource["id"]) for resource in resources if resource["type"] == _KEY]
     return [*found, *(f"KMS key {key} (AWS deletes it in 7 days; it costs nothing until then)" for key in keys)]
+
+
+def fixed_settings(resources: State) -> Mapping[str, Any]:
+    """What the stack was made with and cannot change, its account among it; empty once a destroy has come that far."""
+    guards = [resource for resource in resources if resource["type"] == _GUARD]
+    fixed: Mapping[str, Any] = (guards[-1].get("outputs") or {}).get("fixed", {}) if guards else {}
+    return fixed
+
+
+def account(resources: State) -> str:
+    """The account that what was made here is in, by its ARNs; empty where there is none."""
+    found = Counter(number for _, number in _arns(resources))
+    return found.most_common(1)[0][0] if found else ""
+
+
+def regions(resources: State) -> list[str]:
+    """Those of the ARNs, sorted."""
+    return sorted({region for region, _ in _arns(resources) if region})
+
+
+def _arns(resources: State) -> Iterator[tuple[str, str]]:
+    for resource in resources:
+        if resource["type"].startswith("aws:") and not resource.get("external"):
+            found = _ARN.match(str((resource.get("outputs") or {}).get("arn", "")))
+            if found:
+                yield found[1], found[2]

@@ -1,5 +1,6 @@
 """PURE: what an eks stack costs an hour while it is up, line by line."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -9,6 +10,7 @@ from infra.eks_settings import EksSettings
 from infra.launch_template import SYSTEM_THROUGHPUT
 from infra.prices import GP3_IOPS, GP3_MIBPS, HOURS_A_MONTH, RegionPrices, prices_of
 from infra.vpc_endpoints import plan_endpoints
+from workload.errors import BadInputError
 
 _DEFAULT_ZONES = 2
 UNCOUNTED = "data transfer, requests, logs, S3 storage and KMS are not counted"
@@ -16,11 +18,12 @@ UNCOUNTED = "data transfer, requests, logs, S3 storage and KMS are not counted"
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """`count` of `what` together cost `hourly_usd`; None where no price is known."""
+    """`count` of `what` together cost `hourly_usd`; None where no price is known. `at_most_usd` may still be known."""
 
     what: str
     count: int
     hourly_usd: float | None
+    at_most_usd: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +77,30 @@ class Estimate:
         )
 
 
+def check_spending(cost: Estimate, limit: float | None) -> None:
+    """Raises BadInputError where an hour may cost more than `limit` USD, or nobody can tell."""
+    if limit is None:
+        return
+    unknown = [f"{line.count} x {line.what}" for line in cost.lines if _most(line) is None]
+    most = round(sum(_most(line) or 0.0 for line in cost.lines), 4)
+    if most > limit:
+        bound = "at least " if unknown else "up to " if cost.lacks else ""
+        raise BadInputError(
+            f"this stack would cost {bound}${most:.2f} an hour (list prices of {cost.as_of}), "
+            f"and maxHourlyUsd is {limit:g}: nothing was made. Take fewer or smaller nodes, or set it to "
+            f"{math.ceil(most * 100) / 100:g} or more\n{cost.text()}"
+        )
+    if unknown:
+        raise BadInputError(
+            f"maxHourlyUsd {limit:g} cannot be held: no price is known in {cost.region} of {', '.join(unknown)}. "
+            "Nothing was made. Leave it empty to go ahead without a limit, or take a region of infra/prices.py"
+        )
+
+
+def _most(line: Line) -> float | None:
+    return line.at_most_usd if line.hourly_usd is None else line.hourly_usd
+
+
 def estimate(
     settings: EksSettings, *, reserved: bool, zones: Sequence[str] = (), prices: RegionPrices | None = None
 ) -> Estimate:
@@ -108,7 +135,8 @@ def _gpu_nodes(settings: EksSettings, prices: RegionPrices, *, reserved: bool) -
     lines, notes = [nodes], []
     if market == "spot":
         what = f"{gpu.instance.name}, GPU nodes (spot)"
-        lines = [Line(what=what, count=gpu.nodes, hourly_usd=None)]
+        # Spot never costs more than the same on demand.
+        lines = [Line(what=what, count=gpu.nodes, hourly_usd=None, at_most_usd=nodes.hourly_usd)]
         notes = ["spot prices move and are not estimated"]
     elif market == "capacity-block":
         what = f"{gpu.instance.name}, GPU nodes (capacity block)"

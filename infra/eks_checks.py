@@ -27,10 +27,13 @@ def problems(facts: AwsFacts, settings: EksSettings) -> list[str]:
 
 def notes(settings: EksSettings, *, now: datetime) -> list[str]:
     """What is worth saying of a stack that may be declared."""
-    capacity = settings.capacity
+    capacity, ttl = settings.capacity, settings.guards.ttl_until
+    if ttl and settings.gpu.nodes and end_of(ttl) - now < _SHORTEST_RESERVATION:
+        return [f"ttlUntil {ttl} is less than an hour away: the GPU nodes may end during bring-up"]
     if capacity.mode != "reserve" or not settings.gpu.nodes or not capacity.until:
         return []
     left = end_of(capacity.until) - now
+    until = f"{'ttlUntil' if capacity.until == ttl else 'capacityUntil'} {capacity.until}"
     if left <= timedelta():
         return [
             f"capacityUntil {capacity.until} has passed: nothing is reserved any more. GPU nodes that run go on, and "
@@ -39,7 +42,7 @@ def notes(settings: EksSettings, *, now: datetime) -> list[str]:
         ]
     if left > _LONG_RESERVATION:
         return [
-            f"capacityUntil {capacity.until} is {left.days} days away: until then the reservation bills like its "
+            f"{until} is {left.days} days away: until then the reservation bills like its "
             "nodes, also where an `up` or a destroy stops half-way; a nearer time costs less then"
         ]
     if left < _SHORTEST_RESERVATION:

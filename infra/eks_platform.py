@@ -6,15 +6,16 @@ from datetime import UTC, datetime
 import pulumi
 import pulumi_aws as aws
 
-from infra import eks_checks
+from infra import eks_checks, last_run
 from infra.aws_facts import AwsFacts, read_aws_facts
-from infra.cost import estimate
+from infra.cost import check_spending, estimate
 from infra.eks_guard import EksGuard, fixed_settings
 from infra.eks_kubeconfig import eks_kubeconfig
 from infra.eks_ray import EksRay, EksRayArgs
 from infra.eks_settings import EksSettings
 from infra.existing_cluster import ExistingCluster
 from infra.existing_network import ExistingNetwork, network_of_cluster, network_of_vpc
+from infra.gpu_release import asks_for_last_run, note_of, released_because
 from infra.kubernetes_ray import KubernetesRayArgs
 from infra.platform import Platform
 from infra.preflight import PreflightError, inspected
@@ -27,11 +28,19 @@ from workload.kubernetes_api import NOT_FOUND, KubernetesApi
 POD_IDENTITY_AGENT = "/apis/apps/v1/namespaces/kube-system/daemonsets/eks-pod-identity-agent"
 
 
-def eks_platform(settings: EksSettings) -> Platform:
-    """Raises PreflightError with every problem found, AwsError where AWS cannot be asked."""
+def eks_platform(settings: EksSettings, *, due: str = "") -> Platform:
+    """`due` is the key of the run that the settings ask for.
+
+    Raises PreflightError with every problem found, BadInputError for what the stack's guards refuse, AwsError where
+    AWS cannot be asked.
+    """
+    now = datetime.now(UTC)
+    declared, released = settings.gpu.nodes, _released_because(settings, due=due, now=now)
+    if released:
+        pulumi.log.warn(note_of(released, nodes=declared))
+        settings = settings.without_gpu_nodes()
     provider = aws_provider(settings)
     facts = read_aws_facts(settings, provider)
-    now = datetime.now(UTC)
     found = eks_checks.problems(facts, settings)
     zones: ZonePlan | None = None
     subnets: ExistingNetwork | None = None
@@ -59,6 +68,7 @@ def eks_platform(settings: EksSettings) -> Platform:
     reserved = settings.capacity.reserves(nodes=settings.gpu.nodes, now=now)
     cost = estimate(settings, reserved=reserved, zones=zones.all if zones else ())
     pulumi.log.info(cost.text())
+    check_spending(cost, settings.guards.max_hourly_usd)
     guard = EksGuard("ray-guard", fixed_settings(settings, facts, zones=zones, subnets=subnets))
     cluster = EksRay(
         "ray",
@@ -70,6 +80,7 @@ def eks_platform(settings: EksSettings) -> Platform:
             reserve=reserved,
             ended=settings.capacity.ended(now=now),
             targets=settings.capacity.targets(nodes=settings.gpu.nodes, now=now),
+            kept_nodes=declared if released else 0,
             existing=_inspected(settings, facts.cluster) if facts.cluster else None,
         ),
         # No value says that the settings may be what they are.
@@ -82,7 +93,16 @@ def eks_platform(settings: EksSettings) -> Platform:
         hourly_cost_usd=cost.total,
         outputs={**cluster.outputs, "hourlyCost": cost.outputs(), "kubeconfig": cluster.kubeconfig},
         instance=settings.kubernetes.instance,
+        run_key=due,
+        run_again=settings.guards.zero_after_job and not released,
     )
+
+
+def _released_because(settings: EksSettings, *, due: str, now: datetime) -> str:
+    """What the stack ran last is asked only where it counts."""
+    guards = settings.guards
+    done = last_run.done() if asks_for_last_run(guards, now=now) else ""
+    return released_because(guards, nodes=settings.gpu.nodes, due=due, done=done, now=now)
 
 
 def aws_provider(settings: EksSettings) -> aws.Provider:

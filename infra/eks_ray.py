@@ -21,6 +21,7 @@ from infra.ray_cluster_spec import SERVICE_ACCOUNT
 from infra.ray_head import RayHead
 from infra.reservation import Reservation, ReservationArgs
 from infra.stack_cluster import StackCluster, stack_cluster
+from infra.ttl import TtlSchedule
 from infra.zones import ZonePlan
 
 # A cluster made here has none of the add-ons.
@@ -33,7 +34,8 @@ NOTHING_YET = {
 @dataclass(frozen=True, kw_only=True)
 class EksRayArgs:
     """`zones` are of a network made here, `subnets` of one that is there. `reserve`: a reservation is to be held now;
-    `ended`: it is past its end; `targets`: nodes are to be launched into one.
+    `ended`: it is past its end; `targets`: nodes are to be launched into one. `kept_nodes`: workers of a run that stays
+    in the state without them; 0 where there are nodes, or no run.
 
     `existing` is what an existing cluster was found to have, and its kubeconfig; None where the cluster is made here.
     """
@@ -46,6 +48,7 @@ class EksRayArgs:
     ended: bool
     targets: bool
     existing: KubernetesRayArgs | None
+    kept_nodes: int = 0
 
 
 class EksRay(pulumi.ComponentResource):
@@ -93,6 +96,9 @@ class EksRay(pulumi.ComponentResource):
                 ebs_csi=settings.cluster.ebs_csi,
             )
             core = CoreAddons(f"{name}-core-addons", core_args, own)
+        # What ends the GPU nodes at a fixed time is there before the first of them.
+        if settings.guards.ttl_until and (settings.gpu.nodes or args.kept_nodes):
+            nodes_after = [*nodes_after, TtlSchedule.of(f"{name}-ttl", settings, facts, cluster.name, own).schedule]
         gpu = self._gpu(name, args, cluster, network, role, reservation, nodes_after)
         provider = kubernetes_provider(
             f"{name}-provider", kubeconfig=cluster.kubeconfig, context=None, cluster_id=cluster.arn, opts=own
@@ -136,6 +142,7 @@ class EksRay(pulumi.ComponentResource):
                 before_ready=[core.dns] if core else [],
                 service_account=SERVICE_ACCOUNT,
                 claim_volume=storage.volume,
+                kept_nodes=args.kept_nodes,
             ),
             # All that is in it inherits this: nothing is deleted one by one when the cluster goes, or is gone already.
             # A claim made here has a volume outside the cluster, which its own deletion takes along.

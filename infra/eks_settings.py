@@ -5,7 +5,7 @@ the kubernetes platform.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from infra.instances import InstanceType
@@ -29,9 +29,9 @@ class CapacitySettings:
     """How GPU nodes get their capacity.
 
     `mode` is reserve, none or held (then `reservation` is its id). `until` is the fixed end of a reservation made here
-    (UTC, 2026-12-01T18:00:00Z); past it, or with no nodes, nothing is reserved and nothing targeted. `market` is
-    on-demand, spot or capacity-block. `placement_group` is "" (none), "cluster" (one made here) or an existing one's
-    name.
+    (UTC, 2026-12-01T18:00:00Z), the earlier of capacityUntil and ttlUntil; past it, or with no nodes, nothing is
+    reserved and nothing targeted. `market` is on-demand, spot or capacity-block. `placement_group` is "" (none),
+    "cluster" (one made here) or an existing one's name.
     """
 
     mode: str
@@ -51,6 +51,22 @@ class CapacitySettings:
     def targets(self, *, nodes: int, now: datetime) -> bool:
         """Whether the GPU nodes are launched into a reservation."""
         return self.reserves(nodes=nodes, now=now) or (self.mode == "held" and nodes > 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardSettings:
+    """What keeps a stack from costing more than was meant.
+
+    `ttl_until`: when AWS itself takes the GPU nodes away (UTC), or "". `zero_after_job`: they go once no run is due.
+    `max_hourly_usd`: a stack whose estimate is above it is refused.
+    """
+
+    ttl_until: str = ""
+    zero_after_job: bool = False
+    max_hourly_usd: float | None = None
+
+    def ttl_over(self, *, now: datetime) -> bool:
+        return bool(self.ttl_until) and now >= end_of(self.ttl_until)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +108,10 @@ class SystemNodesSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuNodesSettings:
-    """The worker nodes. `existing_group` names a managed node group that is there: checked, not made."""
+    """The worker nodes. `existing_group` names a managed node group that is there: checked, not made.
+
+    `fallback_zones` are for whoever moves the stack when `zone` has no capacity: the program itself never does.
+    """
 
     instance: InstanceType
     nodes: int
@@ -104,6 +123,7 @@ class GpuNodesSettings:
     ami_release: str
     security_groups: tuple[str, ...]
     labels: Mapping[str, str]
+    fallback_zones: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +155,16 @@ class EksSettings:
     gpu: GpuNodesSettings
     storage: EksStorageSettings
     kubernetes: KubernetesSettings
+    guards: GuardSettings = GuardSettings()
 
     @property
     def gpu_group(self) -> str:
         """The name of the GPU nodes' managed node group."""
         return self.gpu.existing_group or f"{self.name}-gpu"
+
+    def without_gpu_nodes(self) -> "EksSettings":
+        """As with gpuNodes 0."""
+        return replace(self, gpu=replace(self.gpu, nodes=0), kubernetes=replace(self.kubernetes, nodes=0))
 
     @property
     def all_tags(self) -> dict[str, str]:
@@ -147,5 +172,5 @@ class EksSettings:
 
 
 def end_of(until: str) -> datetime:
-    """The time of a `capacityUntil`, which is UTC."""
+    """The time of a `capacityUntil` or `ttlUntil`, which is UTC."""
     return datetime.strptime(until, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -13,9 +13,10 @@ from infra.eks_settings import (
     EksSettings,
     EksStorageSettings,
     GpuNodesSettings,
+    GuardSettings,
     SystemNodesSettings,
-    end_of,
 )
+from infra.guards_reader import check_guards, read_guards, read_time
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from workload.errors import BadInputError
 
@@ -37,7 +38,6 @@ _TYPE = re.compile(r"(?![a-z]+\d+g[a-z]*\.)[a-z0-9-]+\.[a-z0-9-]+")
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _TAG_KEY = re.compile(r"(?!aws:)[A-Za-z0-9 _.:/=+@-]{1,128}")
 _TAG_VALUE = re.compile(r"[A-Za-z0-9 _.:/=+@-]{0,256}")
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 
 
 def read_eks(read: ConfigReader) -> EksSettings:
@@ -47,12 +47,13 @@ def read_eks(read: ConfigReader) -> EksSettings:
     name = name or f"ray-{pulumi.get_stack()}"
     if not _STACK_NAME.fullmatch(name):
         read.problem("eksName", "", f"must be set: the stack's name gives '{name}', which is no name for a cluster")
-    gpu = _gpu(read, kubernetes)
+    gpu, guards = _gpu(read, kubernetes), read_guards(read)
     settings = EksSettings(
         name=name,
         tags=_tags(read, name),
         aws=_aws(read),
-        capacity=_capacity(read, gpu),
+        capacity=_capacity(read, gpu, guards),
+        guards=guards,
         network=read_network(read),
         cluster=read_cluster(read),
         system=SystemNodesSettings(
@@ -65,6 +66,7 @@ def read_eks(read: ConfigReader) -> EksSettings:
         kubernetes=kubernetes,
     )
     _check_together(read, settings)
+    check_guards(read, settings)
     return settings
 
 
@@ -106,20 +108,15 @@ def _aws(read: ConfigReader) -> AwsSettings:
     )
 
 
-def _capacity(read: ConfigReader, gpu: GpuNodesSettings) -> CapacitySettings:
+def _capacity(read: ConfigReader, gpu: GpuNodesSettings, guards: GuardSettings) -> CapacitySettings:
     given = read.text("capacity")
     held = bool(_RESERVATION.fullmatch(given))
     if not held and given not in ("reserve", "none"):
         read.problem("capacity", given, "is neither reserve, none nor the id of a reservation (cr-...)")
     market = read.one_of("gpuMarket", MARKETS)
     mode = "held" if held else given
-    until = read.matching("capacityUntil", _TIME, "a time in UTC like 2026-12-01T18:00:00Z")
-    if until and _TIME.fullmatch(until):
-        try:
-            end_of(until)
-        except ValueError:
-            read.problem("capacityUntil", until, "is not a time in UTC like 2026-12-01T18:00:00Z")
-            until = ""
+    # Written alike, they sort by time: what reserves nodes goes no later than the nodes.
+    until = min(filter(None, (read_time(read, "capacityUntil"), guards.ttl_until)), default="")
     if mode == "reserve" and gpu.nodes and not gpu.existing_group:
         if market == "spot":
             read.problem("capacity", given, "is not for gpuMarket spot, which cannot be reserved; set capacity: none")
@@ -162,6 +159,7 @@ def _gpu(read: ConfigReader, kubernetes: KubernetesSettings) -> GpuNodesSettings
         instance=instance if kubernetes.efa else kubernetes.instance or instance,
         nodes=kubernetes.nodes,
         zone=zone,
+        fallback_zones=read.all_matching("gpuFallbackZones", _ZONE, "an availability zone like us-west-2a"),
         existing_group=existing,
         disk_gib=read.integer("gpuDiskGiB", at_least=150, at_most=16_384),
         disk_throughput=read.integer("gpuDiskThroughput", at_least=125, at_most=2000),

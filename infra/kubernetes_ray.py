@@ -1,5 +1,6 @@
 """The Kubernetes half of a stack: add-ons, nodes and a Ray cluster on a cluster, handed on as a RayHead."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from infra.addons import Addons, AddonsArgs
 from infra.cluster_guard import ClusterGuard
 from infra.kubernetes_settings import KubernetesSettings
 from infra.ray_cluster import RayCluster, RayClusterArgs
+from infra.ray_cluster_manifest import spec_digest
 from infra.ray_cluster_ready import RayClusterReady
 from infra.ray_cluster_spec import DASHBOARD_PORT, GPU_TOLERATION, RayClusterSpec
 from infra.ray_head import RayHead
@@ -26,6 +28,7 @@ class KubernetesRayArgs:
     On eks: `provider` reaches the cluster, and so does `kubeconfig`; what runs on system nodes waits for `system`, what
     runs on GPU nodes for `gpu`, of which `node_groups` tells when they are others. Ray's pods wait for `before_pods`
     besides, are Ready only with `before_ready`, run as `service_account`, and their claim is bound to `claim_volume`.
+    `kept_nodes`: how many workers the run in the state had, where their nodes have been given back since.
     """
 
     settings: KubernetesSettings
@@ -40,12 +43,13 @@ class KubernetesRayArgs:
     before_ready: Sequence[pulumi.Resource] = ()
     service_account: str = ""
     claim_volume: pulumi.Input[str] | None = None
+    kept_nodes: int = 0
 
 
 class KubernetesRay(pulumi.ComponentResource):
     """`head` is what the job needs of the Ray cluster; `pods` what the run record says of where it ran.
 
-    With no nodes there is a RayCluster without workers, and no head for a job.
+    With no nodes there is a RayCluster without workers, and no head for a job but one that has run (`kept_nodes`).
     """
 
     head: RayHead | None
@@ -78,6 +82,9 @@ class KubernetesRay(pulumi.ComponentResource):
         if settings.nodes:
             self.head = self._head(args, cluster_args.spec, cluster, kubeconfig)
             self.pods = self._ready(name, args, self.head, cluster)
+        elif args.kept_nodes:
+            kept = dataclasses.replace(cluster_args.spec, nodes=args.kept_nodes)
+            self.head = self._head(args, kept, cluster, kubeconfig)
         self.register_outputs({"specDigest": cluster.spec_digest})
 
     def _nodes(
@@ -119,7 +126,7 @@ class KubernetesRay(pulumi.ComponentResource):
             namespace=spec.namespace,
             cluster_name=spec.name,
             ray_version=spec.ray_version,
-            spec_digest=cluster.spec_digest,
+            spec_digest=spec_digest(spec),
             nodes=spec.nodes,
             accelerators_per_node=spec.ranks_per_node,
             worker_resource=spec.worker_resource,

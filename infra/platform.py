@@ -16,7 +16,9 @@ from infra.settings import Settings
 class Platform:
     """`head` is None where the stack has no worker nodes. `pods` are what the run record names; `storage` is where
     checkpoints go, as ranks see it; `hourly_cost_usd` None where it is not this program's to know; `outputs` are stack
-    outputs of the platform's own; `instance` is the GPU nodes' type, None where they have no GPUs."""
+    outputs of the platform's own; `instance` is the GPU nodes' type, None where they have no GPUs. `run_key` says which
+    run is asked for (infra/last_run.py), "" where nothing depends on it; `run_again`: an `up` after the run gives its
+    nodes back."""
 
     head: RayHead | None
     pods: pulumi.Input[Sequence[Mapping[str, Any]]] = ()
@@ -24,6 +26,8 @@ class Platform:
     hourly_cost_usd: float | None
     outputs: Mapping[str, pulumi.Input[Any]] = field(default_factory=dict)
     instance: InstanceType | None = None
+    run_key: str = ""
+    run_again: bool = False
 
     @property
     def nics(self) -> int | None:
@@ -44,8 +48,9 @@ def platform_of(settings: Settings) -> Platform:
     """Declares what is under the job. The SDKs of Kubernetes and AWS cost imports that no other stack should pay."""
     if settings.eks is not None:
         from infra.eks_platform import eks_platform
+        from infra.last_run import key_of
 
-        return eks_platform(settings.eks)
+        return eks_platform(settings.eks, due=key_of(settings, settings.eks))
     if settings.kubernetes is not None:
         from infra.kubernetes_ray import KubernetesRay
         from infra.preflight import inspected

@@ -69,7 +69,7 @@ class JobSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All of a stack's settings; `kubernetes` and `eks` on that platform only.
+    """All of a stack's settings; `kubernetes` and `eks` on that platform only. `trains`: an `up` runs the job.
 
     `declared` holds the plain values under their own names, for the run record.
     """
@@ -86,6 +86,7 @@ class Settings:
     compare: CompareSettings
     gate_max_eval_loss: float | None
     declared: Mapping[str, Any] = field(repr=False)
+    trains: bool = True
 
 
 def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
@@ -112,6 +113,7 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
         compare=read_compare(read, expect=expect, reserved=RESERVED_ENV),
         gate_max_eval_loss=read.positive_number("gateMaxEvalLoss"),
         declared=read.declared(without=SECRETS),
+        trains=read.boolean("train"),
     )
     _check_together(read, settings)
     if read.problems:

@@ -179,7 +179,12 @@ def test_roles_are_passed_only_to_the_services_that_take_them() -> None:
     [statement] = allowing(POLICY, "iam:PassRole")
     assert statement["Resource"].endswith(":role/ray-*")
     services = statement["Condition"]["StringEquals"]["iam:PassedToService"]
-    assert services == ["ec2.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com"]
+    assert services == [
+        "ec2.amazonaws.com",
+        "eks.amazonaws.com",
+        "pods.eks.amazonaws.com",
+        "scheduler.amazonaws.com",
+    ]
 
 
 def test_the_managed_policies_that_infra_names_can_be_attached_and_none_is_full_access() -> None:

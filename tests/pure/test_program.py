@@ -92,6 +92,13 @@ def test_a_preflight_is_of_the_jobs_cluster_and_environment_and_measures_anew_wi
     assert "compare" not in program.resources
 
 
+@pytest.mark.parametrize("settings", [{"train": "false", "preflightBandwidth": "true", "compareRepeats": 4}])
+def test_without_train_all_is_brought_up_but_a_run_and_what_is_measured_beside_it(program: Recorded) -> None:
+    kinds = sorted(args.typ.rsplit("/", 1)[-1] for args in program.resources.values())
+    assert "infra:LocalRayCluster" in kinds
+    assert not {"train", "gate", "preflight", "compare"} & set(program.resources)
+
+
 @pytest.mark.parametrize("settings", [{"compareRepeats": 4, "compareSteps": 9, "compareMinSpeedup": "1.2"}])
 def test_a_comparison_is_of_the_job_and_has_a_gate_of_its_own(program: Recorded) -> None:
     comparison, job = program.resources["compare"].inputs, program.resources["train"].inputs

@@ -23,6 +23,7 @@ COPIED = (
     "Pulumi.yaml",
     "Pulumi.local.yaml",
     "Pulumi.dev.yaml",
+    "capacity",
     "infra",
     "workload",
     "efactl",

@@ -164,6 +164,11 @@ ACTIONS: Mapping[str, Operations] = {
         update="PutRetentionPolicy DeleteRetentionPolicy TagResource UntagResource",
         delete="DeleteLogGroup",
     ),
+    "aws:scheduler/schedule:Schedule": {
+        **of("scheduler", read="GetSchedule", delete="DeleteSchedule"),
+        "create": ("scheduler:CreateSchedule", *_PASS),
+        "update": ("scheduler:UpdateSchedule", *_PASS),
+    },
     "aws:fsx/lustreFileSystem:LustreFileSystem": {
         **of(
             "fsx",

@@ -1,10 +1,12 @@
 """Every type that a stand-in account has."""
 
-from tools.standin import clusters, compute, iam, network, node_groups, storage
+from tools.standin import clusters, compute, iam, network, node_groups, schedules, storage
 from tools.standin.kinds import Kind, Refers
 
 KINDS: dict[str, Kind] = {
-    kind.token: kind for module in (network, compute, iam, storage, clusters, node_groups) for kind in module.KINDS
+    kind.token: kind
+    for module in (network, compute, iam, storage, clusters, node_groups, schedules)
+    for kind in module.KINDS
 }
 
 

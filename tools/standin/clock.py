@@ -66,9 +66,11 @@ class Clock:
 
     def wait(self, seconds: float) -> None:
         """Raises CancelledError where the engine does not want to wait longer."""
-        self.spent += seconds
+        began = time.monotonic()
         if not self._scale:
             with self._account.open() as records:
                 records.add("clock", seconds)
         elif self._cancelled.wait(seconds * self._scale):
+            self.spent += (time.monotonic() - began) / self._scale
             raise CancelledError
+        self.spent += seconds

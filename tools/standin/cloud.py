@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tools.standin import calls, durations, faults, planning, references, scenario, schema, tokens
+from tools.standin import calls, durations, faults, planning, references, scenario, schedules, schema, tokens
 from tools.standin.account import Account, Entry, Records
 from tools.standin.catalogue import KINDS
 from tools.standin.clock import CancelledError, Clock, Moment
 from tools.standin.errors import AwsError, PartialError
 from tools.standin.kinds import Call, Kind
-from tools.standin.outcome import pass_time, refusal, with_status
+from tools.standin.outcome import pass_time, refusal, refused_late, with_status
 from workload.errors import ReportedError
 
 _ROLLS = ("launchTemplate.version", "version", "releaseVersion")
@@ -60,7 +60,7 @@ class Cloud:
                 if kind.exists and records.get(token, call.id):
                     raise AwsError(kind.exists, f"{tokens.kind_of(token)} '{call.id}' already exists")
                 entry = self._made(kind, call)
-                entry = with_status(entry, refused.partial) if refused else entry
+                entry = refused_late(entry, refused, moment.now) if refused else entry
                 records.put(entry)
             done["id"] = entry.id
             timeout = timeout or durations.timeout(token)
@@ -149,6 +149,8 @@ class Cloud:
     def _operation(self, token: str, operation: str, urn: str, id: str = "") -> Iterator[tuple[dict[str, str], Clock]]:
         """Writes the call down, however it ends."""
         clock = self.clock()
+        for group in schedules.fire(self.account, clock.moment().date):
+            KINDS[group.token].joined(self.folder, group)
         start, done, error = clock.now(), {"id": id}, ""
         try:
             yield done, clock

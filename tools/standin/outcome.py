@@ -25,6 +25,13 @@ def with_status(entry: Entry, status: str) -> Entry:
     return replace(entry, outputs=outputs, hidden={**entry.hidden, "running": {}, "status": status})
 
 
+def refused_late(entry: Entry, error: AwsError, now: float) -> Entry:
+    """What is there although it failed, with why: others than who waits for it can ask before that time is over."""
+    failed = with_status(entry, error.partial)
+    why = {"code": error.code, "message": error.message, "from": now, "until": now + error.slow}
+    return replace(failed, hidden={**failed.hidden, "refused": why})
+
+
 def pass_time(clock: Clock, entry: Entry, seconds: float, timeout: float) -> None:
     try:
         clock.wait(min(seconds, timeout))

@@ -42,6 +42,7 @@ BUCKET_OWNERSHIP = "aws:s3/bucketOwnershipControls:BucketOwnershipControls"
 KEY = "aws:kms/key:Key"
 KEY_ALIAS = "aws:kms/alias:Alias"
 LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
+SCHEDULE = "aws:scheduler/schedule:Schedule"
 LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
 
 # Network interfaces that AWS makes in a subnet: of the control plane, nodes, NAT gateways, endpoints, file systems.

@@ -1,0 +1,61 @@
+"""PURE: what of a stack's state AWS has ended by itself since, or a further `up` would end: by the stack's guards."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+_RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
+_SCHEDULE = "aws:scheduler/schedule:Schedule"
+_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_JOB = "pulumi-python:dynamic/workload:RayTrainJob"
+_AT = re.compile(r"at\(([0-9T:-]+)\)")
+
+Resources = Sequence[Mapping[str, Any]]
+
+
+def needs_refresh(resources: Resources, *, now: datetime) -> bool:
+    """Whether a reservation is past its end, or a schedule has scaled to none a node group that the state has nodes of.
+
+    Only `--refresh` tells the state: without it AWS refuses to cancel the one, and the other is not scaled up again.
+    """
+    ended = any(_time(_said(one).get("endDate")) <= now for one in _of(resources, _RESERVATION))
+    fired = any(_time(_at(_said(one).get("scheduleExpression"))) <= now for one in _of(resources, _SCHEDULE))
+    return ended or (fired and _nodes(resources) > 0)
+
+
+def may_give_back(resources: Resources, *, asked: bool) -> bool:
+    """Whether a run is in the state and its GPU nodes are still declared. `asked` is gpuScaleToZeroAfterJob.
+
+    `pulumi up --continue-on-error` then ends them: where the gate fails, as it does again for a refuted run, a plain
+    `up` stops before it deletes the reservation.
+    """
+    return asked and any(True for _ in _of(resources, _JOB)) and _nodes(resources) > 0
+
+
+def _nodes(resources: Resources) -> int:
+    """Of the GPU group, which is made by a component of that name."""
+    groups = [one for one in _of(resources, _NODE_GROUP) if str(one["urn"]).rpartition("::")[2].endswith("gpu-group")]
+    return sum(int((_said(one).get("scalingConfig") or {}).get("desiredSize") or 0) for one in groups)
+
+
+def _of(resources: Resources, token: str) -> Iterator[Mapping[str, Any]]:
+    return (one for one in resources if one["type"] == token and not one.get("external") and not one.get("delete"))
+
+
+def _said(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    return resource.get("outputs") or resource.get("inputs") or {}
+
+
+def _at(expression: Any) -> str | None:
+    found = _AT.fullmatch(str(expression))
+    return f"{found[1]}Z" if found else None
+
+
+def _time(text: Any) -> datetime:
+    """Without one that can be read: never."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return datetime.max.replace(tzinfo=UTC)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,50 @@
+"""The Pulumi CLI, asked about the stacks of a project folder."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workload.errors import ReportedError
+
+
+class PulumiCli:
+    """Runs the `pulumi` that set-up put beside this interpreter, or the one on PATH, in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        beside = Path(sys.executable).with_name("pulumi")
+        found = str(beside) if beside.exists() else shutil.which("pulumi")
+        if found is None:
+            raise ReportedError("no pulumi here: `make setup` brings it")
+        self._command = found
+
+    def run(self, *arguments: str) -> str:
+        """Its standard output. Raises ReportedError with what it said on failure. No argument may be a secret."""
+        done = self._done(*arguments)
+        if done.returncode != 0:
+            raise ReportedError(f"pulumi {' '.join(arguments)}: {done.stderr.strip()[-800:]}")
+        return done.stdout
+
+    def resources(self, stack: str) -> list[Mapping[str, Any]] | None:
+        """What the stack's state holds, secrets encrypted; None where the backend has no such stack."""
+        done = self._done("stack", "export", "--stack", stack)
+        if done.returncode != 0:
+            if "no stack named" in done.stderr:
+                return None
+            raise ReportedError(f"pulumi stack export --stack {stack}: {done.stderr.strip()[-800:]}")
+        return (json.loads(done.stdout).get("deployment") or {}).get("resources") or []
+
+    def _done(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [self._command, *arguments, "--non-interactive"],
+            cwd=self._folder,
+            env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )

@@ -1,0 +1,78 @@
+"""`efactl up --env ENV`: through zones and regions until the GPU nodes run; what was left on the way is ended."""
+
+import sys
+from datetime import UTC, datetime
+
+from capacity import table, ttl
+from capacity.choice import Choice, choose
+from capacity.failover import ordered
+from capacity.plan_cost import around_nodes
+from capacity.survey import survey
+from efactl import bring_up_plan
+from efactl.bring_up_plan import Priced
+from efactl.environment import Environment
+from efactl.exit_codes import ExitCode
+from efactl.journal import Journal
+from efactl.journey import STATE, Journey, Wanted, say
+from workload.errors import BadInputError
+
+__all__ = ["Wanted", "bring_up"]
+
+
+def bring_up(wanted: Wanted) -> ExitCode:
+    """NO_CAPACITY where no place of the plan had the nodes; then nothing is left of what was made on the way."""
+    if not (wanted.plan_only or wanted.yes or sys.stdin.isatty()):
+        raise BadInputError("there is no terminal to ask on: -y goes ahead without the question, --plan shows the plan")
+    until = ttl.until(wanted.ttl, now=datetime.now(UTC)) if wanted.ttl else ""
+    env = Environment.of(wanted.env)
+    request = env.request(wanted.regions, wanted.max_hourly)
+    env.look()
+    journal = Journal.read(STATE, wanted.env)
+    choice = choose(request, survey(request, say, access=env.access))
+    plan = _plan(env, choice, journal, wanted)
+    if not plan:
+        say("\n".join(table.lines(choice)))
+        return ExitCode.NO_CAPACITY
+    hours = ttl.duration(wanted.ttl).total_seconds() / 3600 if wanted.ttl else None
+    shown = bring_up_plan.lines(
+        plan,
+        env.held,
+        env.billing,
+        env=wanted.env,
+        what=f"{request.nodes} x {request.instance_type}, {request.market}",
+        reserves=not request.spot and str(env.base.config("capacity")) != "none",
+        hours=hours,
+        trains=wanted.train,
+    )
+    print("\n".join(shown), file=sys.stderr if wanted.as_json else sys.stdout, flush=True)
+    if wanted.plan_only:
+        return ExitCode.OK
+    if not (wanted.yes or _agreed()):
+        say("nothing was changed")
+        return ExitCode.OK
+    journey = Journey(env=env, choice=choice, plan=tuple(one.place for one in plan), journal=journal, wanted=wanted)
+    return journey.run(until)
+
+
+def _plan(env: Environment, choice: Choice, journal: Journal, wanted: Wanted) -> list[Priced]:
+    hourly = {one.zone: one.usd_per_hour for one in choice.candidates}
+    places = ordered(choice.plan, env.held, journal.mine)
+    if wanted.regions is not None:
+        places = tuple(place for place in places if place.region in wanted.regions)
+    priced = [
+        Priced(
+            place=place,
+            nodes=hourly.get(place.zone),
+            around=around_nodes(env.base.config, place.region),
+        )
+        for place in places
+    ]
+    plan, out = bring_up_plan.affordable(priced, wanted.max_hourly)
+    for line in out:
+        say(line)
+    return plan
+
+
+def _agreed() -> bool:
+    print("Bring it up? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

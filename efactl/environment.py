@@ -1,0 +1,123 @@
+"""An environment: the stack's file that its regions' stacks are made from, and what those stacks hold."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capacity import stack_text
+from capacity.aws import Access
+from capacity.held import Held, held
+from capacity.place import Place
+from capacity.pulumi_cli import PulumiCli
+from capacity.request import Request
+from capacity.stack_settings import name_of
+from efactl import leftovers
+from efactl.settle import settle
+from efactl.stack import FOLDER, PROJECT, Stack
+from workload.errors import BadInputError
+
+Say = Callable[[str], None]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(kw_only=True)
+class Environment:
+    """`held` is by region, of the stacks ENV-<region> that are there; `billing` what each of them has that bills."""
+
+    name: str
+    base: Stack
+    cli: PulumiCli
+    access: Access
+    held: dict[str, Held] = field(default_factory=dict)
+    billing: dict[str, list[str]] = field(default_factory=dict)
+    resources: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str) -> "Environment":
+        """Raises BadInputError for one that cannot be brought up from place to place."""
+        if not _NAME.fullmatch(name):
+            raise BadInputError(f"'{name}' is no name of an environment: letters, digits, '-', '_' and '.'")
+        base = Stack(name)
+        if (platform := base.config("platform")) != "eks":
+            raise BadInputError(
+                f"stack {name} is of platform {platform}, which stands where it stands: `efactl up -s {name}`"
+            )
+        if base.config("gpuMarket") == "capacity-block":
+            raise BadInputError(
+                f"stack {name} is for a capacity block, whose zone is its own: `efactl up -s {name}` brings it up"
+            )
+        roles = base.foreign_config("aws:assumeRoles") or []
+        access = Access(
+            profile=str(base.foreign_config("aws:profile") or ""),
+            role_arn=next((str(role["roleArn"]) for role in roles), ""),
+        )
+        return cls(name=name, base=base, cli=PulumiCli(FOLDER), access=access)
+
+    def request(self, regions: tuple[str, ...] | None, max_hourly: float | None) -> Request:
+        return Request(
+            instance_type=str(self.base.config("gpuInstanceType")),
+            nodes=int(self.base.config("gpuNodes")),
+            spot=self.base.config("gpuMarket") == "spot",
+            regions=regions,
+            max_hourly=max_hourly,
+        )
+
+    def look(self) -> None:
+        """Reads every stack's state. Raises BadInputError where the environment's own stack, of no region, is up."""
+        own = [one for one in self.cli.resources(self.name) or [] if one["type"].startswith("aws:") and one.get("id")]
+        if own:
+            raise BadInputError(
+                f"stack {self.name} itself is up, with {len(own)} AWS resources: `efactl up -s {self.name}` goes on "
+                f"with it, `efactl down -s {self.name}` ends it; --env makes a stack for each region beside it"
+            )
+        for file in sorted(FOLDER.glob(f"Pulumi.{self.name}-*.yaml")):
+            stack = Stack(file.name.removeprefix("Pulumi.").removesuffix(".yaml"))
+            region = str(stack.foreign_config("aws:region") or "")
+            if stack.name == name_of(self.name, Place(region=region, zone="", zone_id="")):
+                self._note(region, self.cli.resources(stack.name) or [])
+
+    def look_again(self, region: str) -> None:
+        self._note(region, self.cli.resources(self.stack_of(region)) or [])
+
+    def settle(self, region: str, say: Say) -> None:
+        """Brings to an end what a killed `pulumi` left open in this region's stack, and reads it again."""
+        stack = Stack(self.stack_of(region))
+        for line in stack.release_dead_locks():
+            say(line)
+        resources = settle(self.cli, stack.name, say, region=region, name=self.name_tag(region), access=self.access)
+        self._note(region, resources)
+
+    def stack_of(self, region: str) -> str:
+        return name_of(self.name, Place(region=region, zone="", zone_id=""))
+
+    def name_tag(self, region: str) -> str:
+        """The cluster's name, which is on everything of the stack as a tag."""
+        stack = Stack(self.stack_of(region))
+        return str(stack.config("eksName") or f"ray-{stack.name}")
+
+    def set(self, region: str, **settings: str) -> None:
+        """Writes settings into the region's file, its comments left as they are."""
+        file = self.file(region)
+        text = file.read_text(encoding="utf-8")
+        for key, value in settings.items():
+            after = (f"{PROJECT}:capacityUntil", f"{PROJECT}:gpuZone")
+            text = stack_text.with_setting(text, f"{PROJECT}:{key}", value, after=after)
+        file.write_text(text, encoding="utf-8")
+
+    def file(self, region: str) -> Path:
+        return FOLDER / f"Pulumi.{self.stack_of(region)}.yaml"
+
+    def _note(self, region: str, resources: list[Mapping[str, Any]]) -> None:
+        stack = Stack(self.stack_of(region))
+        self.resources[region] = resources
+        self.held[region] = held(
+            stack.name,
+            resources,
+            region=region,
+            zone=str(stack.config("gpuZone") or ""),
+            one_zone=stack.config("eksStorage") == "fsx",
+        )
+        lines = leftovers.still_billing(resources, stack=stack.name, region=region)
+        self.billing[region] = lines[:1]

@@ -1,0 +1,251 @@
+"""`efactl down` on eks: whose account it is is asked first, what is left is asked last, and the exit code says it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.audit import NAME_TAG
+from efactl import commands, down_env, leftovers, teardown
+from efactl import stack as stacks
+from efactl.__main__ import main
+from efactl.exit_codes import ExitCode
+from efactl.stack import Stack
+from tests.capacity.test_audit import bucket, tagged
+from tests.support.aws_server import AwsServer, Fault
+from workload.errors import ReportedError
+
+MINE, OTHER = "123456789012", "999999999999"
+OURS = [{"Key": NAME_TAG, "Value": "ray-local"}]
+
+
+def guard(account: str = MINE, region: str = "us-west-2", name: str = "ray-local", **more: str) -> dict[str, Any]:
+    fixed = {"aws account": account, "aws:region": region, "eksName": name, "eksExistingCluster": "", **more}
+    return {"type": "pulumi-python:dynamic/infra:EksGuard", "outputs": {"fixed": fixed}}
+
+
+def resource(token: str, arn: str, **more: Any) -> dict[str, Any]:
+    return {"type": token, "id": arn.rpartition("/")[2], "outputs": {"arn": arn}, **more}
+
+
+class EksStack(Stack):
+    """A stack whose state and settings are given; `ran` is what it would have had pulumi do, each with `status`."""
+
+    status = 0
+    existing: Mapping[str, Sequence[Mapping[str, Any]]] = {}
+
+    def __init__(self, name: str = "local", resources: Sequence[Mapping[str, Any]] = (), **settings: Any) -> None:
+        super().__init__(name)
+        self._resources = resources
+        self._settings = {"platform": "eks", **settings}
+        self.ran: list[str] = []
+
+    def resources(self) -> list[Mapping[str, Any]]:
+        return list(self._resources)
+
+    def config(self, key: str) -> Any:
+        return self._settings[key] if key in self._settings else super().config(key)
+
+    def foreign_config(self, name: str) -> Any:
+        return self._settings.get(name)
+
+    def release_dead_locks(self) -> list[str]:
+        return []
+
+    def run(self, command: Sequence[str], *, aside: bool) -> int:
+        self.ran.append(command[0])
+        return self.status
+
+
+def address(aws: AwsServer, region: str = "us-west-2", name: str = "ray-local") -> str:
+    tags = [{"Key": NAME_TAG, "Value": name}]
+    made = aws.client("ec2", region).allocate_address(Domain="vpc", TagSpecifications=tagged("elastic-ip", tags))
+    return str(made["AllocationId"])
+
+
+def test_a_stack_whose_account_is_empty_is_down(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
+    stack = EksStack(resources=[guard()])
+    assert commands.down(stack, as_json=False) == ExitCode.OK
+    said = capsys.readouterr()
+    assert stack.ran == ["destroy"]
+    assert "nothing of stack local is left" in said.out
+    assert "looking in us-west-2" in said.err
+
+
+def test_credentials_of_another_account_are_refused_before_anything_is_destroyed(aws: AwsServer) -> None:
+    stack = EksStack(resources=[guard(OTHER)])
+    with pytest.raises(ReportedError, match=f"made in account {OTHER}, and these credentials are of account {MINE}"):
+        commands.down(stack, as_json=False)
+    assert stack.ran == []
+
+
+def test_the_account_is_known_by_arns_too_where_the_guard_is_gone(aws: AwsServer) -> None:
+    made = [resource("aws:ec2/vpc:Vpc", f"arn:aws:ec2:us-west-2:{OTHER}:vpc/vpc-1")]
+    with pytest.raises(ReportedError, match=f"made in account {OTHER}"):
+        commands.down(EksStack(resources=made), as_json=False)
+
+
+def test_what_others_share_or_aws_owns_says_nothing_of_the_account() -> None:
+    state = [
+        resource(
+            "aws:ec2/capacityReservation:CapacityReservation", f"arn:aws:ec2:us-east-1:{OTHER}:cr/cr-1", external=True
+        ),
+        resource("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"),
+        resource("aws:iam/role:Role", f"arn:aws:iam::{MINE}:role/ray"),
+        resource("aws:ec2/vpc:Vpc", f"arn:aws:ec2:us-west-2:{MINE}:vpc/vpc-1"),
+    ]
+    assert leftovers.account(state) == MINE
+    assert leftovers.regions(state) == ["us-west-2"]
+    assert (leftovers.account([]), leftovers.regions([])) == ("", [])
+
+
+def test_without_working_credentials_nothing_is_destroyed(aws: AwsServer) -> None:
+    aws.faults = [Fault("GetCallerIdentity", "ExpiredToken", "The security token is expired", status=403)]
+    stack = EksStack(resources=[guard()])
+    with pytest.raises(ReportedError, match="sign in again"):
+        commands.down(stack, as_json=False)
+    assert stack.ran == []
+
+
+def test_what_still_bills_after_the_destroy_fails_it_and_is_named_with_the_command(
+    aws: AwsServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    id = address(aws)
+    assert commands.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
+    said = capsys.readouterr().out
+    assert f"still billing: public address {id} in us-west-2, $0.0050 an hour" in said
+    assert f"aws ec2 release-address --region us-west-2 --allocation-id {id}" in said
+    assert "nothing of stack" not in said
+
+
+def test_a_kind_that_may_not_be_looked_at_fails_it(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
+    aws.faults = [Fault("ListKeys", "AccessDeniedException", "no identity-based policy allows kms:ListKeys", times=9)]
+    assert commands.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
+    assert "not looked at: KMS key in us-west-2" in capsys.readouterr().out
+
+
+def test_what_is_free_is_named_and_fails_nothing(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
+    aws.client("ec2").create_vpc(CidrBlock="10.9.0.0/16", TagSpecifications=tagged("vpc", OURS))
+    assert commands.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.OK
+    assert "left, and free of charge: VPC vpc-" in capsys.readouterr().out
+
+
+def test_a_bucket_that_a_setting_keeps_fails_nothing(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
+    bucket(aws, "ray-local-abc", OURS)
+    assert commands.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
+    assert commands.down(EksStack(resources=[guard()], storageKeep="true"), as_json=False) == ExitCode.OK
+    assert "kept by storageKeep: bucket ray-local-abc" in capsys.readouterr().out
+
+
+def test_the_facts_are_told_as_json(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
+    id = address(aws)
+    assert commands.down(EksStack(resources=[guard()]), as_json=True) == ExitCode.FAILED
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["destroyed"]
+    assert [(one["kind"], one["id"], one["bills"]) for one in facts["left"]] == [("public address", id, True)]
+
+
+def test_a_destroy_that_failed_is_told_by_what_its_state_still_has(
+    aws: AwsServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nat = {"type": "aws:ec2/natGateway:NatGateway", "id": "nat-1", "outputs": {}}
+    stack = EksStack(resources=[guard(), nat])
+    stack.status = 1
+    assert commands.down(stack, as_json=False) == ExitCode.FAILED
+    assert "still there, and billing: NAT gateway nat-1" in capsys.readouterr().err
+    assert aws.asked_for("DescribeInstances") == []
+
+
+def test_every_region_that_the_state_names_is_looked_at(aws: AwsServer) -> None:
+    moved = resource("aws:ec2/vpc:Vpc", f"arn:aws:ec2:us-east-1:{MINE}:vpc/vpc-1")
+    address(aws, "us-east-1")
+    assert commands.down(EksStack(resources=[guard(), moved]), as_json=False) == ExitCode.FAILED
+    assert set(aws.asked_for("DescribeInstances")) == {"us-west-2", "us-east-1"}
+
+
+def test_a_second_down_of_an_empty_state_looks_by_the_settings(aws: AwsServer) -> None:
+    address(aws, name="ray-mine")
+    region: dict[str, Any] = {"aws:region": "us-west-2"}
+    assert commands.down(EksStack(eksName="ray-mine", **region), as_json=False) == ExitCode.FAILED
+    assert commands.down(EksStack(eksName="ray-other", **region), as_json=False) == ExitCode.OK
+
+
+def test_the_stacks_profile_and_role_are_those_that_ask(aws: AwsServer) -> None:
+    roles = [{"roleArn": "arn:aws:iam::123456789012:role/deployer"}]
+    settings: dict[str, Any] = {"aws:profile": "mine", "aws:assumeRoles": roles}
+    found = teardown.made(EksStack(**settings), [guard()])
+    assert found is not None
+    assert (found.access.profile, found.access.role_arn) == ("mine", roles[0]["roleArn"])
+
+
+def test_an_existing_clusters_node_groups_are_asked_for_by_its_name(aws: AwsServer) -> None:
+    found = teardown.made(EksStack(), [guard(eksExistingCluster="shared")])
+    assert found is not None
+    assert found.clusters == ("shared",)
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Mapping[str, Any]] | None]:
+    """Stacks of `env` by name, with their resources; None for one that was never made."""
+    states: dict[str, list[Mapping[str, Any]] | None] = {}
+
+    class Known(EksStack):
+        def __init__(self, name: str) -> None:
+            region = "us-east-1" if name == "env-us-east-1" else "us-west-2"
+            super().__init__(name, states[name] or [], **{"aws:region": region})
+
+        def resources(self) -> list[Mapping[str, Any]]:
+            if states[self.name] is None:
+                raise ReportedError(
+                    "pulumi stack export: error: no stack named 'env' found; `pulumi stack init` makes it"
+                )
+            return super().resources()
+
+    (tmp_path / "Pulumi.yaml").write_text((stacks.FOLDER / "Pulumi.yaml").read_text())
+    for name in ("env", "env-us-east-1", "environment"):
+        (tmp_path / f"Pulumi.{name}.yaml").write_text("config: {}\n")
+        states[name] = [guard(region="us-east-1" if name == "env-us-east-1" else "us-west-2", name=f"ray-{name}")]
+    for module in (stacks, down_env, commands):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    monkeypatch.setattr(down_env, "Stack", Known)
+    return states
+
+
+def test_an_environment_is_all_its_stacks_and_no_other(
+    aws: AwsServer, environment: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["down", "--env", "env", "--json"]) == ExitCode.OK
+    facts = json.loads(capsys.readouterr().out)
+    assert sorted(facts["stacks"]) == ["env", "env-us-east-1"]
+    assert all(one["destroyed"] for one in facts["stacks"].values())
+    assert set(aws.asked_for("DescribeInstances")) == {"us-west-2", "us-east-1"}
+
+
+def test_what_one_stack_left_does_not_keep_the_next_from_its_end(
+    aws: AwsServer, environment: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment["env"] = [guard(OTHER)]
+    address(aws, "us-east-1", "ray-env-us-east-1")
+    assert main(["down", "--env", "env"]) == ExitCode.FAILED
+    said = capsys.readouterr()
+    assert f"stack env: stack env was made in account {OTHER}" in said.err
+    assert "still billing: public address" in said.out
+
+
+def test_a_stack_that_this_backend_does_not_have_is_looked_for_in_the_account_all_the_same(
+    aws: AwsServer, environment: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment["env-us-east-1"] = None
+    assert main(["down", "--env", "env"]) == ExitCode.OK
+    assert "no stack env-us-east-1 in this backend" in capsys.readouterr().out
+    address(aws, "us-east-1", "ray-env-us-east-1")
+    assert main(["down", "--env", "env"]) == ExitCode.FAILED
+
+
+def test_an_environment_without_stacks_is_bad_input(
+    environment: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["down", "--env", "nowhere"]) == ExitCode.BAD_INPUT
+    assert "neither Pulumi.nowhere.yaml nor Pulumi.nowhere-*.yaml" in capsys.readouterr().err

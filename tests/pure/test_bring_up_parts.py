@@ -1,0 +1,192 @@
+"""What a bring-up says and writes down: progress, plan, journal, what is chained, and what is refused."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.cause import Cause, Sorted
+from capacity.choice import Choice
+from capacity.failover import Attempt, End
+from capacity.held import Held
+from capacity.phases import Progress, clock, phase_of
+from capacity.place import Place
+from capacity.plan_cost import around_nodes
+from capacity.request import Request
+from efactl import bring_up_plan, commands
+from efactl.__main__ import main
+from efactl.bring_up_plan import Priced
+from efactl.exit_codes import ExitCode
+from efactl.journal import Journal
+from efactl.journey import Journey, Wanted
+from efactl.stack import Stack
+
+WEST, EAST = (
+    Place(region=f"us-{side}-2", zone=f"us-{side}-2a", zone_id=f"us{side[0]}2-az1") for side in ("west", "east")
+)
+NONE_LEFT = Sorted(cause=Cause.CAPACITY, retry="next-zone", what_to_do="try later", code="InsufficientInstanceCapacity")
+PRICED = [Priced(place=WEST, nodes=9.2, around=0.4), Priced(place=EAST, nodes=10.0, around=None)]
+
+
+def event(kind: str, op: str, urn: str) -> dict[str, Any]:
+    return {kind: {"metadata": {"op": op, "urn": urn}}}
+
+
+GROUP = "urn:pulumi:dev::p::ray:infra:EksRay$ray:infra:GpuNodes$aws:eks/nodeGroup:NodeGroup::ray-gpu-group"
+CLUSTER = "urn:pulumi:dev::p::eks:index:Cluster$aws:eks/cluster:Cluster::ray-eks-cluster-eksCluster"
+
+
+def test_what_takes_long_is_told_with_the_time_it_took_and_should_take() -> None:
+    progress = Progress(began=100.0)
+    assert progress.read(event("resourcePreEvent", "create", CLUSTER), 105.0) == [
+        "0:05  control plane: begun, about 11:00"
+    ]
+    assert progress.read(event("resourcePreEvent", "delete-replaced", GROUP), 110.0) == ["0:10  GPU nodes (end): begun"]
+    assert progress.line(400.0) == "5:00  control plane 4:55 of about 11:00; GPU nodes (end) 4:50"
+    assert progress.read(event("resOutputsEvent", "create", CLUSTER), 705.0) == [
+        "10:05  control plane: done after 10:00"
+    ]
+    assert progress.read(event("resOpFailedEvent", "delete-replaced", GROUP), 710.0) == [
+        "10:10  GPU nodes (end): failed after 10:00"
+    ]
+    assert progress.line(711.0) == "10:11  between two steps"
+
+
+def test_short_steps_and_those_that_change_nothing_are_not_told() -> None:
+    progress = Progress(began=0.0)
+    assert progress.read(event("resourcePreEvent", "same", GROUP), 1.0) == []
+    assert progress.read(event("resourcePreEvent", "create", "urn:pulumi:dev::p::aws:iam/role:Role::x"), 1.0) == []
+    assert phase_of("urn:pulumi:dev::p::eks:index:Cluster::ray-eks-cluster") is None, "its control plane is told once"
+    assert clock(3.9) == "0:03"
+    assert clock(3675) == "1:01:15"
+
+
+def test_errors_are_kept_but_for_what_the_engine_adds_to_every_failure() -> None:
+    progress = Progress(began=0.0)
+    for severity, message in (
+        ("error", "api error InsufficientInstanceCapacity: none\n"),
+        ("error", "update failed"),
+        ("error", "Resource monitor has terminated, shutting down"),
+        ("debug", "Traceback"),
+    ):
+        progress.read({"diagnosticEvent": {"severity": severity, "message": message}}, 1.0)
+    assert progress.errors == ["api error InsufficientInstanceCapacity: none"]
+
+
+def shown(**more: Any) -> str:
+    given: dict[str, Any] = {"env": "dev", "what": "2 x g6.12xlarge", "reserves": True, "hours": 4.0, "trains": False}
+    return "\n".join(bring_up_plan.lines(PRICED, more.pop("held", {}), more.pop("billing", {}), **{**given, **more}))
+
+
+def test_the_plan_tells_places_costs_and_what_is_there() -> None:
+    held = {"us-east-2": Held(stack="dev-us-east-2", region="us-east-2", things=40, reserved="us-east-2a")}
+    text = shown(held=held, billing={"us-east-2": ["still there, and billing: capacity reservation cr-1"]})
+    assert "1. us-west-2a (usw2-az1), stack dev-us-west-2: about $9.60 an hour\n" in text
+    assert (
+        "2. us-east-2a (use2-az1), stack dev-us-east-2: at least $10.00 an hour, where it holds a reservation" in text
+    )
+    assert "in 4 h: at most $38.40; then AWS takes the GPU nodes away" in text
+    assert "stack dev-us-east-2: still there, and billing: capacity reservation cr-1" in text
+    assert "reserved first, in seconds" in text
+    assert "no --ttl" in shown(hours=None)
+    assert "given up after about a minute" in shown(reserves=False)
+
+
+def test_what_costs_more_than_allowed_or_nobody_knows_how_much_is_out() -> None:
+    fitting, out = bring_up_plan.affordable(PRICED, 12.0)
+    assert [one.place for one in fitting] == [WEST]
+    assert out == ["us-east-2a: at least $10.00 an hour, and --max-hourly is 12"]
+    assert bring_up_plan.affordable(PRICED, 9.0)[0] == []
+    assert bring_up_plan.affordable(PRICED, None) == (PRICED, [])
+
+
+def test_what_stands_around_the_nodes_is_counted_where_its_prices_are_known() -> None:
+    settings: dict[str, Any] = {
+        "gpuNodes": 2,
+        "gpuDiskGiB": 200,
+        "systemNodes": 1,
+        "systemInstanceType": "m7i.xlarge",
+        "systemDiskGiB": 150,
+        "vpcNat": "one",
+    }
+    known = around_nodes(settings.get, "us-west-2")
+    assert known == pytest.approx(0.2016 + 0.10 + 0.045 + 0.005 + (400 + 150) * 0.08 / 730)
+    assert around_nodes(settings.get, "eu-west-1") is None
+    alone = around_nodes({**settings, "eksExistingCluster": "mine"}.get, "us-west-2")
+    assert alone == pytest.approx(400 * 0.08 / 730)
+
+
+def test_a_journal_keeps_what_was_begun_and_refused_and_forgets_what_is_old(tmp_path: Path) -> None:
+    journal = Journal.read(tmp_path / "none", "dev")
+    assert (journal.mine, journal.attempts) == ([], [])
+    journal.begin("us-west-2")
+    journal.add(Attempt(place=WEST, refused=NONE_LEFT))
+    journal.begin("us-east-2")
+    again = Journal.read(tmp_path / "none", "dev")
+    assert again.mine == ["us-west-2", "us-east-2"]
+    assert again.attempts == [Attempt(place=WEST, refused=NONE_LEFT)]
+    kept = json.loads(journal.file.read_text())
+    kept["refused"][0]["at"] = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    journal.file.write_text(json.dumps(kept))
+    old = Journal.read(tmp_path / "none", "dev")
+    assert (old.mine, old.attempts) == (["us-west-2", "us-east-2"], []), "capacity changes, what was begun does not"
+    old.close(left=["us-west-2"])
+    assert Journal.read(tmp_path / "none", "dev").mine == ["us-west-2"]
+    old.close()
+    assert not journal.file.exists()
+    journal.file.write_text("{")
+    assert Journal.read(tmp_path / "none", "dev").mine == []
+
+
+def test_options_of_a_bring_up_without_an_environment_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "-s", "local", "--ttl", "4h"]) == 2
+    assert "go with --env" in capsys.readouterr().err
+    assert main(["up", "--env", "local", "-y"]) == 2
+    assert "is of platform local, which stands where it stands" in capsys.readouterr().err
+    assert main(["up", "--env", "dev", "-y", "--ttl", "soon"]) == 2
+    assert "'soon' is no length of time" in capsys.readouterr().err
+
+
+class FakeEnvironment:
+    """One that holds nothing, and takes settings."""
+
+    name = "dev"
+
+    def __init__(self) -> None:
+        self.held: dict[str, Held] = {}
+        self.settings: list[tuple[str, dict[str, str]]] = []
+
+    def stack_of(self, _region: str) -> str:
+        return "dev"
+
+    def set(self, region: str, **settings: str) -> None:
+        self.settings.append((region, settings))
+
+
+@pytest.mark.parametrize(
+    ("end", "train", "runs"), [(End(place=WEST), True, 1), (End(place=WEST), False, 0), (End(), True, 0)]
+)
+def test_the_job_runs_only_where_asked_for_and_once_everything_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: End, train: bool, runs: int
+) -> None:
+    ran: list[str] = []
+
+    def up(stack: Stack, *, as_json: bool) -> ExitCode:
+        ran.append(stack.name)
+        return ExitCode.REFUTED
+
+    monkeypatch.setattr(commands, "up", up)
+    environment: Any = FakeEnvironment()
+    journey = Journey(
+        env=environment,
+        choice=Choice(request=Request(), facts=None, candidates=(), plan=(WEST,)),
+        plan=(WEST,),
+        journal=Journal(file=tmp_path / "up-dev.json"),
+        wanted=Wanted(env="dev", train=train),
+    )
+    code = journey._ended(end)
+    assert len(ran) == runs
+    assert environment.settings == [("us-west-2", {"train": "true"})] * runs
+    assert code == (ExitCode.REFUTED if runs else ExitCode.OK if end.place else ExitCode.NO_CAPACITY)
