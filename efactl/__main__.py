@@ -178,7 +178,8 @@ def _do(asked: argparse.Namespace) -> ExitCode:
             min_speedup=asked.min_speedup,
             as_json=asked.json,
         )
-    action = getattr(importlib.import_module("efactl.commands"), asked.command)
+    module = "efactl.down" if asked.command == "down" else "efactl.commands"
+    action = getattr(importlib.import_module(module), asked.command)
     code: ExitCode = action(Stack(asked.stack), as_json=asked.json)
     return code
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from capacity.left import lines
-from efactl import commands, teardown
+from efactl import down, teardown
 from efactl.exit_codes import ExitCode
 from efactl.stack import FOLDER, Stack
 from workload.errors import BadInputError, ReportedError
@@ -46,7 +46,7 @@ def down_env(env: str, *, as_json: bool) -> ExitCode:
 
 def _down(stack: Stack, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
     try:
-        return commands.destroyed(stack, aside=aside)
+        return down.destroyed(stack, aside=aside)
     except ReportedError as error:
         if _NEVER_MADE not in str(error):
             raise

@@ -13,7 +13,7 @@ from typing import Protocol, TextIO
 
 from capacity.launches import Trouble
 from capacity.phases import Progress
-from efactl.stack import FOLDER, _environment, _pulumi
+from efactl.stack import FOLDER, pulumi_command, pulumi_environment
 
 # How often a line is said although nothing began or ended.
 LINE_S = 30.0
@@ -45,7 +45,7 @@ class Ended:
 
 def run_up(stack: str, options: Sequence[str], *, log: Path, watch: Watch | None, say: Say) -> Ended:
     """Runs to the end. The engine writes into `log`, a file of this user's: it goes on should this process be gone."""
-    command = [_pulumi(), "up", "--yes", "--skip-preview", "--non-interactive", "--json", *options, "-s", stack]
+    command = [pulumi_command(), "up", "--yes", "--skip-preview", "--non-interactive", "--json", *options, "-s", stack]
     log.parent.mkdir(parents=True, exist_ok=True)
     aside = log.with_suffix(".err")
     began = time.monotonic()
@@ -54,7 +54,7 @@ def run_up(stack: str, options: Sequence[str], *, log: Path, watch: Watch | None
         process = subprocess.Popen(
             command,
             cwd=FOLDER,
-            env=_environment(),
+            env=pulumi_environment(),
             stdin=subprocess.DEVNULL,
             stdout=events,
             stderr=errors,

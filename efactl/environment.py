@@ -14,7 +14,6 @@ from capacity.pulumi_cli import PulumiCli
 from capacity.request import Request
 from capacity.stack_settings import name_of
 from efactl import leftovers
-from efactl.settle import settle
 from efactl.stack import FOLDER, PROJECT, Stack
 from workload.errors import BadInputError
 
@@ -86,7 +85,7 @@ class Environment:
         stack = Stack(self.stack_of(region))
         for line in stack.release_dead_locks():
             say(line)
-        resources = settle(self.cli, stack.name, say, region=region, name=self.name_tag(region), access=self.access)
+        resources = stack.settle(say, region=region, name=self.name_tag(region), access=self.access)
         self._note(region, resources)
 
     def stack_of(self, region: str) -> str:

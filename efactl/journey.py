@@ -15,7 +15,7 @@ from capacity.failover import Attempt, Bring, Destroy, End, Situation, next_acti
 from capacity.launch_watch import LaunchWatch
 from capacity.phases import clock
 from capacity.place import Place
-from efactl import commands
+from efactl import commands, down
 from efactl.engine_run import Ended, run_up
 from efactl.environment import Environment
 from efactl.exit_codes import ExitCode
@@ -139,7 +139,7 @@ class Journey:
         self.destroyed.append(region)
         say(f"stack {stack.name} was given up: what it has is ended")
         try:
-            commands.destroyed(stack, aside=True)
+            down.destroyed(stack, aside=True)
         except ReportedError as error:
             say(f"stack {stack.name}: {error}")
         self.env.look_again(region)

@@ -14,9 +14,14 @@ _PREFLIGHTS, _COMPARISONS = "ray-train-bandwidth-*/record.json", "compare-*/comp
 
 def of_job(run: Mapping[str, Any], began: datetime.datetime) -> ExitCode | None:
     """By `efactl outputs`' run; None where its gate did not judge since then, or passed."""
-    if not _since(run.get("judgedAt"), began):
+    if not judged(run, began):
         return None
     return _BY_VERDICT.get(run["verdict"], ExitCode.QUALITY if run["qualityPassed"] is False else None)
+
+
+def judged(run: Mapping[str, Any], began: datetime.datetime) -> bool:
+    """Whether the run came to its gate since then: it is done, however it was judged."""
+    return _since(run.get("judgedAt"), began)
 
 
 def of_measurements(runs: Path, began: datetime.datetime) -> ExitCode | None:

@@ -7,9 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 import psutil
@@ -18,6 +18,9 @@ import yaml
 from workload.errors import BadInputError, ReportedError
 from workload.head import Head
 from workload.kubernetes_access import KubernetesAccess
+
+if TYPE_CHECKING:
+    from capacity.aws import Access
 
 PROJECT = "ray-train-efa"
 JOB_TYPE = "pulumi-python:dynamic/workload:RayTrainJob"
@@ -43,6 +46,10 @@ class Stack:
         declared = yaml.safe_load((FOLDER / "Pulumi.yaml").read_text())["config"]
         return self._configured().get(f"{PROJECT}:{key}", declared.get(key, {}).get("default"))
 
+    def is_on(self, key: str) -> bool:
+        """A yes-or-no setting, as a text or not."""
+        return str(self.config(key)).lower() == "true"
+
     def foreign_config(self, name: str) -> Any:
         """A setting of another namespace (`aws:region`), as the stack's file has it."""
         return self._configured().get(name)
@@ -55,8 +62,10 @@ class Stack:
 
         Returns its exit status. Raises KeyboardInterrupt, once pulumi has ended, where that kept it from its end.
         """
-        arguments = [_pulumi(), *command, "-s", self.name]
-        process = subprocess.Popen(arguments, cwd=FOLDER, env=_environment(), stdout=sys.stderr if aside else None)
+        arguments = [pulumi_command(), *command, "-s", self.name]
+        process = subprocess.Popen(
+            arguments, cwd=FOLDER, env=pulumi_environment(), stdout=sys.stderr if aside else None
+        )
         interrupted = False
 
         def pass_on(number: int, _frame: object) -> None:
@@ -79,7 +88,11 @@ class Stack:
     def answer(self, command: Sequence[str]) -> str:
         """The standard output of `pulumi COMMAND -s NAME`. Raises ReportedError with what it said on failure."""
         done = subprocess.run(
-            [_pulumi(), *command, "-s", self.name], cwd=FOLDER, env=_environment(), capture_output=True, text=True
+            [pulumi_command(), *command, "-s", self.name],
+            cwd=FOLDER,
+            env=pulumi_environment(),
+            capture_output=True,
+            text=True,
         )
         if done.returncode != 0:
             hint = f"; `pulumi stack init {self.name}` makes it" if "no stack named" in done.stderr else ""
@@ -134,6 +147,15 @@ class Stack:
                 released.append(f"released the lock of a pulumi (pid {holder['pid']}) that no longer runs")
         return released
 
+    def settle(
+        self, say: Callable[[str], None], *, region: str, name: str, access: "Access"
+    ) -> list[Mapping[str, Any]]:
+        """Ends what a killed `pulumi` left open in AWS (efactl/settle.py); returns the resources afterwards."""
+        from capacity.pulumi_cli import PulumiCli
+        from efactl.settle import settle
+
+        return settle(PulumiCli(FOLDER), self.name, say, region=region, name=name, access=access)
+
     def _backend(self) -> str:
         chosen = os.environ.get("PULUMI_BACKEND_URL")
         own = FOLDER / ".state"
@@ -179,7 +201,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _pulumi() -> str:
+def pulumi_command() -> str:
+    """The CLI that set-up put beside this interpreter, or the one on PATH. Raises ReportedError without one."""
     beside = Path(sys.executable).with_name("pulumi")
     found = str(beside) if beside.exists() else shutil.which("pulumi")
     if found is None:
@@ -187,5 +210,6 @@ def _pulumi() -> str:
     return found
 
 
-def _environment() -> dict[str, str]:
+def pulumi_environment() -> dict[str, str]:
+    """This process's, for a run of the CLI."""
     return {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}

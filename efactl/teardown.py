@@ -50,7 +50,7 @@ def made(stack: Stack, resources: Sequence[Mapping[str, Any]]) -> Made | None:
             role_arn=next((str(role["roleArn"]) for role in roles), ""),
         ),
         clusters=(str(existing),) if existing else (),
-        kept=_KEPT if str(stack.config("storageKeep")).lower() == "true" else (),
+        kept=_KEPT if stack.is_on("storageKeep") else (),
     )
 
 
@@ -70,7 +70,7 @@ def check_account(made: Made) -> None:
     if asks.account != made.account:
         raise ReportedError(
             f"stack {made.stack} was made in account {made.account}, and these credentials are of account "
-            f"{asks.account} ({asks.arn}): nothing was destroyed. Sign in to {made.account} (AWS_PROFILE, or "
+            f"{asks.account} ({asks.arn}): nothing was changed. Sign in to {made.account} (AWS_PROFILE, or "
             "aws:profile in the stack's file) and run it again"
         )
 

@@ -13,21 +13,20 @@ def asks_for_last_run(guards: GuardSettings, *, now: datetime) -> bool:
 
 def released_because(guards: GuardSettings, *, nodes: int, due: str, done: str, now: datetime) -> str:
     """Why the nodes are to be gone, "" where they are to be there. `due` and `done` are keys of runs: of the one that
-    the settings ask for, and of the last one that SUCCEEDED ("" for none).
+    the settings ask for ("" where `train` is false), and of the last one that SUCCEEDED ("" for none).
 
     Raises BadInputError where a run is due past the time that its nodes may live.
     """
     if not nodes:
         return ""
-    run_is_due = not due or due != done
     if guards.ttl_over(now=now):
-        if run_is_due:
+        if due and due != done:
             raise BadInputError(
                 f"ttlUntil {guards.ttl_until} has passed, and a run is due, which needs the GPU nodes: set a later "
                 "time (`efactl up --ttl 4h`), or gpuNodes 0. Nothing was changed"
             )
         return f"ttlUntil {guards.ttl_until} has passed"
-    if guards.zero_after_job and not run_is_due:
+    if guards.zero_after_job and due and due == done:
         return "the run is done (gpuScaleToZeroAfterJob)"
     return ""
 

@@ -50,7 +50,7 @@ def platform_of(settings: Settings) -> Platform:
         from infra.eks_platform import eks_platform
         from infra.last_run import key_of
 
-        return eks_platform(settings.eks, due=key_of(settings, settings.eks))
+        return eks_platform(settings.eks, due=key_of(settings, settings.eks) if settings.trains else "")
     if settings.kubernetes is not None:
         from infra.kubernetes_ray import KubernetesRay
         from infra.preflight import inspected

@@ -1,14 +1,14 @@
 """`efactl down` on eks: whose account it is is asked first, what is left is asked last, and the exit code says it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from capacity.audit import NAME_TAG
-from efactl import commands, down_env, leftovers, teardown
+from efactl import down, down_env, leftovers, teardown
 from efactl import stack as stacks
 from efactl.__main__ import main
 from efactl.exit_codes import ExitCode
@@ -54,6 +54,9 @@ class EksStack(Stack):
     def release_dead_locks(self) -> list[str]:
         return []
 
+    def settle(self, say: Callable[[str], None], **_where: Any) -> list[Mapping[str, Any]]:
+        return self.resources()
+
     def run(self, command: Sequence[str], *, aside: bool) -> int:
         self.ran.append(command[0])
         return self.status
@@ -67,7 +70,7 @@ def address(aws: AwsServer, region: str = "us-west-2", name: str = "ray-local") 
 
 def test_a_stack_whose_account_is_empty_is_down(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
     stack = EksStack(resources=[guard()])
-    assert commands.down(stack, as_json=False) == ExitCode.OK
+    assert down.down(stack, as_json=False) == ExitCode.OK
     said = capsys.readouterr()
     assert stack.ran == ["destroy"]
     assert "nothing of stack local is left" in said.out
@@ -77,14 +80,14 @@ def test_a_stack_whose_account_is_empty_is_down(aws: AwsServer, capsys: pytest.C
 def test_credentials_of_another_account_are_refused_before_anything_is_destroyed(aws: AwsServer) -> None:
     stack = EksStack(resources=[guard(OTHER)])
     with pytest.raises(ReportedError, match=f"made in account {OTHER}, and these credentials are of account {MINE}"):
-        commands.down(stack, as_json=False)
+        down.down(stack, as_json=False)
     assert stack.ran == []
 
 
 def test_the_account_is_known_by_arns_too_where_the_guard_is_gone(aws: AwsServer) -> None:
     made = [resource("aws:ec2/vpc:Vpc", f"arn:aws:ec2:us-west-2:{OTHER}:vpc/vpc-1")]
     with pytest.raises(ReportedError, match=f"made in account {OTHER}"):
-        commands.down(EksStack(resources=made), as_json=False)
+        down.down(EksStack(resources=made), as_json=False)
 
 
 def test_what_others_share_or_aws_owns_says_nothing_of_the_account() -> None:
@@ -105,7 +108,7 @@ def test_without_working_credentials_nothing_is_destroyed(aws: AwsServer) -> Non
     aws.faults = [Fault("GetCallerIdentity", "ExpiredToken", "The security token is expired", status=403)]
     stack = EksStack(resources=[guard()])
     with pytest.raises(ReportedError, match="sign in again"):
-        commands.down(stack, as_json=False)
+        down.down(stack, as_json=False)
     assert stack.ran == []
 
 
@@ -113,7 +116,7 @@ def test_what_still_bills_after_the_destroy_fails_it_and_is_named_with_the_comma
     aws: AwsServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id = address(aws)
-    assert commands.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
+    assert down.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
     said = capsys.readouterr().out
     assert f"still billing: public address {id} in us-west-2, $0.0050 an hour" in said
     assert f"aws ec2 release-address --region us-west-2 --allocation-id {id}" in said
@@ -122,26 +125,26 @@ def test_what_still_bills_after_the_destroy_fails_it_and_is_named_with_the_comma
 
 def test_a_kind_that_may_not_be_looked_at_fails_it(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
     aws.faults = [Fault("ListKeys", "AccessDeniedException", "no identity-based policy allows kms:ListKeys", times=9)]
-    assert commands.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
+    assert down.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
     assert "not looked at: KMS key in us-west-2" in capsys.readouterr().out
 
 
 def test_what_is_free_is_named_and_fails_nothing(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
     aws.client("ec2").create_vpc(CidrBlock="10.9.0.0/16", TagSpecifications=tagged("vpc", OURS))
-    assert commands.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.OK
+    assert down.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.OK
     assert "left, and free of charge: VPC vpc-" in capsys.readouterr().out
 
 
 def test_a_bucket_that_a_setting_keeps_fails_nothing(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
     bucket(aws, "ray-local-abc", OURS)
-    assert commands.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
-    assert commands.down(EksStack(resources=[guard()], storageKeep="true"), as_json=False) == ExitCode.OK
+    assert down.down(EksStack(resources=[guard()]), as_json=False) == ExitCode.FAILED
+    assert down.down(EksStack(resources=[guard()], storageKeep="true"), as_json=False) == ExitCode.OK
     assert "kept by storageKeep: bucket ray-local-abc" in capsys.readouterr().out
 
 
 def test_the_facts_are_told_as_json(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
     id = address(aws)
-    assert commands.down(EksStack(resources=[guard()]), as_json=True) == ExitCode.FAILED
+    assert down.down(EksStack(resources=[guard()]), as_json=True) == ExitCode.FAILED
     facts = json.loads(capsys.readouterr().out)
     assert facts["destroyed"]
     assert [(one["kind"], one["id"], one["bills"]) for one in facts["left"]] == [("public address", id, True)]
@@ -153,7 +156,7 @@ def test_a_destroy_that_failed_is_told_by_what_its_state_still_has(
     nat = {"type": "aws:ec2/natGateway:NatGateway", "id": "nat-1", "outputs": {}}
     stack = EksStack(resources=[guard(), nat])
     stack.status = 1
-    assert commands.down(stack, as_json=False) == ExitCode.FAILED
+    assert down.down(stack, as_json=False) == ExitCode.FAILED
     assert "still there, and billing: NAT gateway nat-1" in capsys.readouterr().err
     assert aws.asked_for("DescribeInstances") == []
 
@@ -161,15 +164,15 @@ def test_a_destroy_that_failed_is_told_by_what_its_state_still_has(
 def test_every_region_that_the_state_names_is_looked_at(aws: AwsServer) -> None:
     moved = resource("aws:ec2/vpc:Vpc", f"arn:aws:ec2:us-east-1:{MINE}:vpc/vpc-1")
     address(aws, "us-east-1")
-    assert commands.down(EksStack(resources=[guard(), moved]), as_json=False) == ExitCode.FAILED
+    assert down.down(EksStack(resources=[guard(), moved]), as_json=False) == ExitCode.FAILED
     assert set(aws.asked_for("DescribeInstances")) == {"us-west-2", "us-east-1"}
 
 
 def test_a_second_down_of_an_empty_state_looks_by_the_settings(aws: AwsServer) -> None:
     address(aws, name="ray-mine")
     region: dict[str, Any] = {"aws:region": "us-west-2"}
-    assert commands.down(EksStack(eksName="ray-mine", **region), as_json=False) == ExitCode.FAILED
-    assert commands.down(EksStack(eksName="ray-other", **region), as_json=False) == ExitCode.OK
+    assert down.down(EksStack(eksName="ray-mine", **region), as_json=False) == ExitCode.FAILED
+    assert down.down(EksStack(eksName="ray-other", **region), as_json=False) == ExitCode.OK
 
 
 def test_the_stacks_profile_and_role_are_those_that_ask(aws: AwsServer) -> None:
@@ -207,7 +210,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, li
     for name in ("env", "env-us-east-1", "environment"):
         (tmp_path / f"Pulumi.{name}.yaml").write_text("config: {}\n")
         states[name] = [guard(region="us-east-1" if name == "env-us-east-1" else "us-west-2", name=f"ray-{name}")]
-    for module in (stacks, down_env, commands):
+    for module in (stacks, down_env, down):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
     monkeypatch.setattr(down_env, "Stack", Known)
     return states

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from efactl import commands
+from efactl import down
 from efactl.exit_codes import ExitCode
 from efactl.stack import JOB_TYPE, KUBERNETES_PROVIDER_TYPE, LOCAL_CLUSTER_TYPE, RAY_CLUSTER_READY_TYPE, Stack
 from tests.support.fake_api_server import FakeApiServer
@@ -127,7 +127,7 @@ def test_a_cluster_of_the_stacks_own_goes_with_what_it_holds_also_where_it_does_
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stack = unreachable(tmp_path, platform="eks")
-    assert commands.down(stack, as_json=False) == ExitCode.OK
+    assert down.down(stack, as_json=False) == ExitCode.OK
     assert stack.ran == [["destroy", "--yes", "--skip-preview"]], "never `state delete`: AWS would go on billing"
     assert "what the cluster holds goes with it" in capsys.readouterr().err
 
@@ -140,19 +140,19 @@ def test_what_would_be_deleted_apart_from_a_cluster_of_the_stacks_own_is_said_wh
     made = {"type": "kubernetes:core/v1:PersistentVolumeClaim", "provider": "urn:pulumi:p::of-the-stack::id"}
     stack = StackWith([*stack.resources(), made], platform="eks")
     with pytest.raises(ReportedError, match=r"pulumi state delete 'urn:pulumi:p::of-the-stack' --target-dependents"):
-        commands.down(stack, as_json=False)
+        down.down(stack, as_json=False)
     assert stack.ran == []
     with_cluster = StackWith([*stack.resources()[:-1], {**made, "deletedWith": "urn:cluster"}], platform="eks")
-    assert commands.down(with_cluster, as_json=False) == ExitCode.OK
+    assert down.down(with_cluster, as_json=False) == ExitCode.OK
 
 
 def test_an_existing_eks_cluster_that_does_not_answer_is_never_forgotten_with_what_bills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(commands.FORGET, "true")
+    monkeypatch.setenv(down.FORGET, "true")
     stack = unreachable(tmp_path, platform="eks", eksExistingCluster="shared")
     with pytest.raises(ReportedError, match=r"pulumi state delete 'urn:provider' --target-dependents"):
-        commands.down(stack, as_json=False)
+        down.down(stack, as_json=False)
     assert stack.ran == []
 
 
@@ -160,7 +160,7 @@ def test_down_says_at_once_that_the_cluster_is_gone_and_touches_nothing(tmp_path
     stack = unreachable(tmp_path)
     began = time.monotonic()
     with pytest.raises(ReportedError, match=r"the API server cannot be reached") as caught:
-        commands.down(stack, as_json=False)
+        down.down(stack, as_json=False)
     assert time.monotonic() - began < 15
     assert "PULUMI_K8S_DELETE_UNREACHABLE=true efactl down -s local" in str(caught.value)
     assert stack.ran == []
@@ -171,7 +171,7 @@ def test_down_forgets_a_cluster_that_is_gone_when_told_to(
 ) -> None:
     monkeypatch.setenv("PULUMI_K8S_DELETE_UNREACHABLE", "true")
     stack = unreachable(tmp_path)
-    assert commands.down(stack, as_json=True) == ExitCode.OK
+    assert down.down(stack, as_json=True) == ExitCode.OK
     assert [command[:3] for command in stack.ran] == [["state", "delete", "--all"]]
     assert "is forgotten" in capsys.readouterr().err
 
@@ -180,7 +180,7 @@ def test_down_stops_a_running_job_before_it_destroys_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(commands, "_cluster_answers", lambda *_, **__: True)
+    monkeypatch.setattr(down, "_cluster_answers", lambda *_, **__: True)
     monkeypatch.setattr(job, "unfinished", lambda head: [head.cluster_name])
     monkeypatch.setattr(job, "stop", lambda head, say: order.append(f"stop in {head.namespace}"))
     stack = StackWith([PROVIDER, {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
@@ -190,7 +190,7 @@ def test_down_stops_a_running_job_before_it_destroys_the_cluster(
         return 0
 
     monkeypatch.setattr(stack, "run", run)
-    assert commands.down(stack, as_json=True) == ExitCode.OK
+    assert down.down(stack, as_json=True) == ExitCode.OK
     assert order == ["stop in team", "destroy"]
 
 
@@ -200,8 +200,8 @@ def test_down_destroys_although_no_head_answers_any_more(
     def silent(_head: Head) -> list[str]:
         raise ReportedError("no Ray head answers at http://127.0.0.1:1: no head pod")
 
-    monkeypatch.setattr(commands, "_cluster_answers", lambda *_, **__: True)
+    monkeypatch.setattr(down, "_cluster_answers", lambda *_, **__: True)
     monkeypatch.setattr(job, "unfinished", silent)
     stack = StackWith([PROVIDER, {"type": RAY_CLUSTER_READY_TYPE, "outputs": {"head": head_in_state()}}])
-    assert commands.down(stack, as_json=True) == ExitCode.OK
+    assert down.down(stack, as_json=True) == ExitCode.OK
     assert "no job could be stopped first: no Ray head answers" in capsys.readouterr().err

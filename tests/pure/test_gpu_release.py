@@ -39,6 +39,11 @@ def test_past_their_time_nodes_never_come_back_by_themselves() -> None:
             because(TTL, done=done, now=AFTER)
 
 
+def test_nodes_that_stand_without_a_run_to_do_stay_until_their_time() -> None:
+    assert because(AFTER_JOB, due="", done="a") == "", "train is false: nodes are what was asked for"
+    assert because(TTL, due="", now=AFTER) == f"ttlUntil {UNTIL} has passed"
+
+
 def test_a_stack_that_asks_for_no_nodes_is_never_refused() -> None:
     assert because(TTL, nodes=0, now=AFTER) == ""
 

@@ -14,7 +14,7 @@ from tests.support.project import ROOT, Project
 from tools.bed import Bed
 from tools.bed.charts import chart_folder
 from tools.bed.volumes import STORAGE_CLASS
-from tools.standin import bed_nodes, calls, commands, plugins
+from tools.standin import bed_nodes, calls, commands, endpoint, plugins
 from tools.standin.account import Account, Entry
 from tools.standin.aws_cli import VARIABLE
 from tools.standin.bed_keeper import described
@@ -64,6 +64,8 @@ class StandinProject(Project):
                 "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
                 "TMPDIR": str(home / "tmp"),
                 VARIABLE: str(self.account_folder),
+                # What efactl itself asks AWS goes to the same account.
+                **endpoint.environment(endpoint.start(self.account_folder)),
             },
         )
         self._start_from_the_example()

@@ -1,0 +1,127 @@
+"""What `efactl up` does before and after the engine's run on eks: what a killed one left, and nodes to give back."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efactl import commands, teardown
+from efactl.exit_codes import ExitCode
+from efactl.stack import JOB_TYPE, Stack
+
+PENDING = {"type": "aws:eks/nodeGroup:NodeGroup", "urn": "urn::half-made"}
+RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
+
+
+def gpu_group(nodes: int) -> dict[str, Any]:
+    outputs = {"scalingConfig": {"desiredSize": nodes}}
+    return {"type": "aws:eks/nodeGroup:NodeGroup", "urn": "urn::ray-gpu-group", "outputs": outputs}
+
+
+def job(record: str) -> dict[str, Any]:
+    outputs = {
+        "submission_id": "one",
+        "status": "SUCCEEDED",
+        "tokens_per_second": 1.0,
+        "eval_loss_before": 2.0,
+        "eval_loss_after": 1.0,
+        "record": record,
+    }
+    return {"type": JOB_TYPE, "urn": "urn::train", "outputs": outputs}
+
+
+class UpStack(Stack):
+    """`statuses` are what pulumi ends with, by turns; `ran` is what it was asked."""
+
+    def __init__(self, resources: Sequence[Mapping[str, Any]], *statuses: int, **settings: Any) -> None:
+        super().__init__("dev")
+        self._resources, self._statuses, self._settings = list(resources), list(statuses), settings
+        self.ran: list[Sequence[str]] = []
+        self.settled: list[Mapping[str, Any]] = []
+
+    def resources(self) -> list[Mapping[str, Any]]:
+        return list(self._resources)
+
+    def config(self, key: str) -> Any:
+        return self._settings[key] if key in self._settings else super().config(key)
+
+    def release_dead_locks(self) -> list[str]:
+        return []
+
+    def settle(self, say: Callable[[str], None], **where: Any) -> list[Mapping[str, Any]]:
+        self.settled.append(where)
+        return self.resources()
+
+    def run(self, command: Sequence[str], *, aside: bool) -> int:
+        self.ran.append(command)
+        return self._statuses[len(self.ran) - 1]
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for records; the account is the right one."""
+    monkeypatch.setattr(commands, "FOLDER", tmp_path)
+    monkeypatch.setattr(teardown, "check_account", lambda _: None)
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+def judged(runs: Path, verdict: str, *, ago: timedelta = timedelta(seconds=-60)) -> str:
+    """A record whose gate judged so long before now; by default it will have, once the engine is done."""
+    moment = (datetime.now(UTC) - ago).isoformat()
+    record = {"verdict": {"value": verdict, "reasons": [], "judgedAt": moment}, "quality": {"passed": True}}
+    (runs / "runs" / "record.json").write_text(json.dumps(record))
+    return "runs/record.json"
+
+
+@pytest.mark.parametrize(("status", "verdict", "code"), [(0, "proven", ExitCode.OK), (1, "refuted", ExitCode.REFUTED)])
+def test_nodes_are_given_back_after_a_run_however_it_was_judged(
+    runs: Path, status: int, verdict: str, code: ExitCode
+) -> None:
+    stack = UpStack([job(judged(runs, verdict)), gpu_group(2)], status, status, gpuScaleToZeroAfterJob="true")
+    assert commands.up(stack, as_json=False) == code
+    [_, again] = stack.ran
+    assert "--continue-on-error" in again
+
+
+@pytest.mark.parametrize("asked", [False, "false"])
+def test_nodes_stay_where_nobody_asked_for_their_end(runs: Path, asked: Any) -> None:
+    stack = UpStack([job(judged(runs, "proven")), gpu_group(2)], 0, gpuScaleToZeroAfterJob=asked)
+    assert commands.up(stack, as_json=False) == ExitCode.OK
+    assert len(stack.ran) == 1
+
+
+def test_a_job_that_failed_is_not_begun_again_by_giving_nodes_back(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The state still has the run before it: a further `up` would run the failed one once more."""
+    earlier = judged(runs, "proven", ago=timedelta(hours=1))
+    held = {"type": RESERVATION, "id": "cr-1", "urn": "urn::it", "outputs": {}}
+    stack = UpStack([job(earlier), gpu_group(2), held], 1, gpuScaleToZeroAfterJob="true")
+    stack.head = lambda: None  # type: ignore[method-assign]
+    assert commands.up(stack, as_json=False) == ExitCode.FAILED
+    assert len(stack.ran) == 1
+    assert "still there, and billing: capacity reservation cr-1" in capsys.readouterr().err
+
+
+def test_what_a_killed_up_left_open_is_ended_first(runs: Path) -> None:
+    stack = UpStack([PENDING], 0)
+    assert commands.up(stack, as_json=False) == ExitCode.OK
+    [where] = stack.settled
+    assert where["name"] == "ray-dev"
+
+
+def test_a_reservation_that_aws_ended_is_refreshed_away(runs: Path) -> None:
+    over = {"type": RESERVATION, "id": "cr-1", "urn": "urn::it", "outputs": {"endDate": "2026-01-01T00:00:00Z"}}
+    stack = UpStack([over], 0)
+    commands.up(stack, as_json=False)
+    assert "--refresh" in stack.ran[0]
+
+
+def test_a_stack_without_aws_asks_aws_nothing(runs: Path) -> None:
+    stack = UpStack([PENDING], 0, platform="local")
+    assert commands.up(stack, as_json=False) == ExitCode.OK
+    assert stack.settled == []
