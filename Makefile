@@ -10,7 +10,7 @@ standin = $(BIN)/python -m tools.standin $(1) -s $(STACK) --expect $(EXPECT)
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up preview down lint format test test-all bed test-full lock diagram bench clean
+.PHONY: help setup up preview down lint format test test-all bed test-full lock diagram docs bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +55,9 @@ lock: setup ## requirements.lock from pyproject.toml (LOCK_ARGS="--upgrade-packa
 
 diagram: setup ## the picture in docs/architecture.md, from the graph that the program registers
 	@$(BIN)/python -m tools.diagram
+
+docs: setup ## reference pages written anew, every link looked at, the site built into .state/site
+	@$(BIN)/python -m tools.docs
 
 bench: setup ## run the benchmarks, or those named in BENCH
 	@for name in $(if $(BENCH),$(BENCH),$(sort $(basename $(notdir $(wildcard benchmarks/[a-z]*.py))))); do \
