@@ -27,9 +27,8 @@ def main() -> int:
     if broken:
         return 1
     status = build(found, SITE)
-    print(
-        f"docs: {len(found)} pages, {sum(len(links.targets(text)) for text in found.values())} links; {SITE / 'index.html'}"
-    )
+    led = sum(len(links.targets(text)) for text in found.values())
+    print(f"docs: {len(found)} pages, {led} links; {SITE.relative_to(PROJECT) / 'index.html'}")
     return status
 
 

@@ -10,8 +10,8 @@ INTRODUCTION = """# efactl
 
 <!-- written by `make docs` from efactl's own parser, not by hand -->
 
-`efactl COMMAND --help` says the same. Facts go to standard output, with `--json` as one JSON document; what is going on is told
-on standard error.
+`efactl COMMAND --help` says the same. Facts go to standard output, with `--json` as one JSON document; what is going on
+is told on standard error.
 """
 
 

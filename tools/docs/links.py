@@ -13,7 +13,7 @@ _ELSEWHERE = ("http://", "https://", "mailto:")
 
 
 def problems(pages: Mapping[str, str], there: Callable[[str], bool]) -> Iterator[str]:
-    """One line for each link that leads nowhere. `pages` are texts by path; `there` tells of any other file or folder."""
+    """A line for each link that leads nowhere. `pages` are texts by path; `there` tells of any other file or folder."""
     for path, text in pages.items():
         known = anchors(text)
         for target in targets(text):

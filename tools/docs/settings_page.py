@@ -11,8 +11,8 @@ INTRODUCTION = """# Settings
 
 <!-- written by `make docs` from Pulumi.yaml, not by hand -->
 
-What a stack may set in `Pulumi.STACK.yaml`, with the prefix `ray-train-efa:` there. `pulumi config set KEY VALUE -s STACK` writes
-one. A setting that does not exist, or a value that cannot be used, stops the program before the first resource.
+What a stack may set in `Pulumi.STACK.yaml`, with the prefix `ray-train-efa:` there; `pulumi config set KEY VALUE` does
+it. A setting that does not exist, or a value that cannot be used, stops the program before the first resource.
 Region, credentials and tags of AWS are Pulumi's own: `aws:region`, `aws:profile`, `aws:assumeRoles`,
 `aws:allowedAccountIds`, `aws:defaultTags`.
 """

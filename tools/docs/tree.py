@@ -1,6 +1,7 @@
 """PURE: the project's pages as the site has them: README is its first page, and links lead to pages alone."""
 
 import posixpath
+import re
 from collections.abc import Mapping
 
 from tools.docs.links import LINK
@@ -12,8 +13,9 @@ def site_path(path: str) -> str | None:
     """Where a file of the project stands in the site; None for one that is no page."""
     if path in MOVED:
         return MOVED[path]
-    inside = path.startswith("docs/")
-    return path.removeprefix("docs/").replace("/README.md", "/index.md") if inside else None
+    if not path.startswith("docs/") or not posixpath.splitext(path)[1]:
+        return None
+    return path.removeprefix("docs/").replace("/README.md", "/index.md")
 
 
 def site_pages(pages: Mapping[str, str]) -> dict[str, str]:
@@ -22,10 +24,10 @@ def site_pages(pages: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(path: str, site: str, text: str) -> str:
-    def link(found: "object") -> str:
-        whole, shown, target = found[0], found[1], found[2]  # type: ignore[index]
+    def link(found: re.Match[str]) -> str:
+        shown, target = found[1], found[2]
         if "://" in target or target.startswith(("#", "mailto:")):
-            return str(whole)
+            return found[0]
         to, mark, anchor = target.partition("#")
         there = posixpath.normpath(posixpath.join(posixpath.dirname(path), to))
         page = site_path(there) or site_path(f"{there}/README.md")
