@@ -17,6 +17,7 @@ STACK_COMMANDS = {
     "down": "destroy the stack and show that nothing is left",
 }
 COMPARE = "run the stack's job over EFA and over TCP by turns, and say how much faster the one is"
+PLAN_MEMORY = "whether the stack's job fits its GPUs' memory, and the largest batch that does; nothing is started"
 TRANSPORT = "judge NCCL logs from any launcher: over what did the hosts communicate?"
 
 
@@ -32,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     for name, summary in STACK_COMMANDS.items():
         _add_stack(commands_of.add_parser(name, help=summary, description=summary))
     _add_compare(commands_of.add_parser("compare", help=COMPARE, description=COMPARE))
+    _add_plan_memory(commands_of.add_parser("plan-memory", help=PLAN_MEMORY, description=PLAN_MEMORY))
     _add_transport(commands_of.add_parser("transport", help=TRANSPORT, description=TRANSPORT))
     return top
 
@@ -54,6 +56,11 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--min-speedup", type=_ratio, metavar="X", help="fail where the first arm is not X times as fast, noise counted"
     )
+
+
+def _add_plan_memory(command: argparse.ArgumentParser) -> None:
+    _add_stack(command)
+    command.add_argument("--gpu", metavar="NAME", help="plan for this GPU (L4, H100, ...) instead of the stack's own")
 
 
 def _add_transport(command: argparse.ArgumentParser) -> None:
@@ -116,6 +123,10 @@ def _do(asked: argparse.Namespace) -> ExitCode:
             min_speedup=asked.min_speedup,
             as_json=asked.json,
         )
+    if asked.command == "plan-memory":
+        from efactl.plan_memory import plan
+
+        return plan(Stack(asked.stack), gpu=asked.gpu, as_json=asked.json)
     action = getattr(importlib.import_module("efactl.commands"), asked.command)
     code: ExitCode = action(Stack(asked.stack), as_json=asked.json)
     return code
