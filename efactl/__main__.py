@@ -18,6 +18,7 @@ STACK_COMMANDS = {
 }
 COMPARE = "run the stack's job over EFA and over TCP by turns, and say how much faster the one is"
 CAPACITY = "where the GPU nodes can stand: every region and zone side by side, best first, and why not the others"
+PLAN_MEMORY = "whether the stack's job fits its GPUs' memory, and the largest batch that does; nothing is started"
 TRANSPORT = "judge NCCL logs from any launcher: over what did the hosts communicate?"
 
 
@@ -39,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--env", metavar="ENV", help="in place of a stack: ENV and every ENV-<region>")
     _add_compare(commands_of.add_parser("compare", help=COMPARE, description=COMPARE))
     _add_capacity(commands_of.add_parser("capacity", help=CAPACITY, description=CAPACITY))
+    _add_plan_memory(commands_of.add_parser("plan-memory", help=PLAN_MEMORY, description=PLAN_MEMORY))
     _add_transport(commands_of.add_parser("transport", help=TRANSPORT, description=TRANSPORT))
     return top
 
@@ -89,6 +91,11 @@ def _add_capacity(command: argparse.ArgumentParser) -> None:
     command.add_argument("--explain", action="store_true", help="say why each place stands where it stands")
     command.add_argument("--write", default="", metavar="ENV", help="make Pulumi.ENV-REGION.yaml for the best place")
     command.add_argument("--json", action="store_true", help="print everything as JSON on standard output")
+
+
+def _add_plan_memory(command: argparse.ArgumentParser) -> None:
+    _add_stack(command)
+    command.add_argument("--gpu", metavar="NAME", help="plan for this GPU (L4, H100, ...) instead of the stack's own")
 
 
 def _add_transport(command: argparse.ArgumentParser) -> None:
@@ -178,6 +185,10 @@ def _do(asked: argparse.Namespace) -> ExitCode:
             min_speedup=asked.min_speedup,
             as_json=asked.json,
         )
+    if asked.command == "plan-memory":
+        from efactl.plan_memory import plan
+
+        return plan(Stack(asked.stack), gpu=asked.gpu, as_json=asked.json)
     module = "efactl.down" if asked.command == "down" else "efactl.commands"
     action = getattr(importlib.import_module(module), asked.command)
     code: ExitCode = action(Stack(asked.stack), as_json=asked.json)

@@ -127,10 +127,11 @@ def check_train(read: ConfigReader, train: TrainSettings, *, worker_resource: st
         if found is None:
             raise
         name, value, what = found.groups()
-        read.problem(_setting(name), getattr(train, name) if value is None else value, what)
+        read.problem(setting_of(name), getattr(train, name) if value is None else value, what)
 
 
-def _setting(argument: str) -> str:
+def setting_of(argument: str) -> str:
+    """The stack's setting that becomes an argument of the job."""
     return "train" + "".join(word.capitalize() for word in argument.split("_"))
 
 

@@ -24,6 +24,7 @@ from training.random_state import RandomState
 from training.shards import ShardReader, ShardWriter
 from training.storage import Folder
 
+OWN = "the run's own"
 State = dict[str, Any]
 _WRAPPERS = ("_orig_mod.", "_checkpoint_wrapped_module.")
 """What torch.compile and activation checkpointing put into a parameter's name, and state dicts leave out."""
@@ -72,10 +73,11 @@ def delete_old(
     _on_rank_zero(lambda: prune(checkpoints, keep, protected), checkpoints, group, "deleted")
 
 
-def load(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+def load(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimizer, *, which: str = OWN) -> Progress:
     """Called by every rank, whatever number of ranks saved it, and however they were placed.
 
     Random streams go on where they stood if as many ranks saved it; otherwise each rank gets one that follows from it.
+    Raises TrainingError that begins with `which`: the argument by which this checkpoint was found.
     """
     rank, world_size = dist.get_rank(), dist.get_world_size()
     try:
@@ -83,10 +85,10 @@ def load(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimiz
         state = state_of(module, optimizer, rank % saved_ranks)
         dcp.load(state, storage_reader=ShardReader(folder))
         progress = read_progress(folder)
-    except (CheckpointException, OSError) as error:
+    except (CheckpointException, OSError, ValueError, KeyError) as error:
         cause = first_cause(error) if isinstance(error, CheckpointException) else error
         raise TrainingError(
-            f"--resume_from: checkpoint {folder} does not fit this model or cannot be read: {first_line(cause)}"
+            f"{which} checkpoint {folder} does not fit this model or cannot be read: {first_line(cause)}"
         ) from error
     prefix = _plain(language_model(module)[0])
     model, optim = _renamed(state["model"], state["optimizer"], lambda name: prefix + name)

@@ -9,6 +9,7 @@ Whatever ends a process between any two of its operations, the newest whole chec
 the marker comes last when a checkpoint is made, and goes first when one is deleted.
 """
 
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -44,13 +45,25 @@ def step_folder(checkpoints: Folder, step: int) -> Folder:
 
 def write_marker(folder: Folder, step: int, world_size: int, expected: Mapping[str, int] | None = None) -> None:
     """Raises OSError where a file of `expected`, which gives the least sizes, stays out of this node's sight."""
-    give_up = time.monotonic() + SEEN_WITHIN_S
-    while short := _unseen(files := folder.sizes(), expected or {}):
-        if time.monotonic() > give_up:
-            raise OSError(f"{', '.join(short)} of {folder} is not seen whole by the node of rank 0")
-        time.sleep(0.5)
+    files = seen_whole(folder, expected or {})
     files.pop(MARKER, None)
     folder.write_json(MARKER, {"step": step, "world_size": world_size, "files": files})
+
+
+def seen_whole(folder: Folder, expected: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of all files in it, once those of `expected` are there with at least theirs, as others wrote them.
+
+    Raises OSError naming those that stay out of this node's sight.
+    """
+    give_up = time.monotonic() + SEEN_WITHIN_S
+    while short := _unseen(files := folder.sizes(), expected):
+        if time.monotonic() > give_up:
+            raise OSError(
+                f"node {socket.gethostname()} of rank 0 does not see whole what other ranks wrote there: "
+                f"{', '.join(short)}: name storage that all nodes share"
+            )
+        time.sleep(0.5)
+    return files
 
 
 def _unseen(sizes: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:

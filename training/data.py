@@ -6,6 +6,7 @@ none is left out, a batch may reach from one epoch into the next, and a run goes
 number of ranks too.
 """
 
+import hashlib
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -178,18 +179,22 @@ def open_dataset(config: TrainConfig, vocab_size: int, prepared: Folder | None =
     settings = DataSettings.of(config)
     train: Rows
     held_out: Rows
-    pad, largest, key = 0, 0, f"{settings.dataset}-{settings.seq_len}-{settings.validation_share:g}"
+    pad, largest = 0, 0
     if settings.dataset == RANDOM:
         train = RandomRows(vocab_size, settings.seq_len, (settings.seed, _TRAIN))
         held_out = RandomRows(vocab_size, settings.seq_len, (settings.seed, _HELD_OUT))
+        key = f"{RANDOM}-{settings.seq_len}-{vocab_size}"
     elif settings.dataset == PYDOC:
-        tokenizer = load_tokenizer(settings.model_id)
-        made = rows_in_memory(english_texts(), tokenizer, settings)
+        tokenizer, texts = load_tokenizer(settings.model_id), english_texts()
+        made = rows_in_memory(texts, tokenizer, settings)
         if not all(map(len, made.values())):
             raise TrainingError(
                 f"--validation_share {settings.validation_share:g}: leaves a part of --dataset {PYDOC} empty"
             )
         train, held_out = RowsInMemory(made[TRAIN]), RowsInMemory(made[HELD_OUT])
+        # Not Python's version, of which the texts are: most versions have the same.
+        contents = hashlib.sha256("\0".join([tokenizer.digest(), *texts]).encode()).hexdigest()[:16]
+        key = f"{PYDOC}-{settings.seq_len}-{settings.validation_share:g}-{contents}"
         pad, largest = tokenizer.pad, max(int((half & TOKEN).max()) for half in made.values())
     else:
         assert prepared is not None, "prepare() comes first"

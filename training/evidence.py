@@ -19,6 +19,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from training import efa_devices, packages, traffic
 from training.nccl_lines import NcclLines
+from training.optimizer import ShardedAdamW
 from training.sharding import MIXED, Sharding
 from training.storage import Folder, storage_errors
 from training.topology import HSDP
@@ -92,7 +93,7 @@ def read_devices(local_rank: int) -> efa_devices.Readings:
 
 def must_move(
     root: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: ShardedAdamW,
     options: Sharding,
     nodes: Sequence[int],
     *,
@@ -111,25 +112,23 @@ def must_move(
     return {"must_move": traffic.least(_units(root, optimizer, options), nodes, nodes[dist.get_rank()], steps, plan)}
 
 
-def _units(root: torch.nn.Module, optimizer: torch.optim.Optimizer, options: Sharding) -> list[traffic.Unit]:
+def _units(root: torch.nn.Module, optimizer: ShardedAdamW, options: Sharding) -> list[traffic.Unit]:
     """As fully_shard has grouped them: each parameter belongs to the innermost module that is sharded.
 
     Only those of which the optimizer has updated a parameter: another may never have run.
     """
-    mixed = options.precision == MIXED
+    mixed, trained = options.precision == MIXED, optimizer.trained()
     units: list[traffic.Unit] = []
     seen: set[torch.nn.Parameter] = set()
     for part in reversed([part for part in root.modules() if isinstance(part, FSDPModule)]):
         own = [parameter for parameter in part.parameters() if parameter not in seen]
         seen.update(own)
-        if any(optimizer.state.get(one) for one in own):
+        if not trained.isdisjoint(own):
             stored = int(own[0].dtype.itemsize)
             units.append(
                 traffic.Unit(
                     parameters=tuple(
-                        traffic.Parameter(
-                            rows=one.shape[0], row=one.shape[1:].numel(), trained=bool(optimizer.state.get(one))
-                        )
+                        traffic.Parameter(rows=one.shape[0], row=one.shape[1:].numel(), trained=one in trained)
                         for one in own
                     ),
                     gathered_bytes=2 if mixed else stored,

@@ -7,9 +7,10 @@ A weight at a time goes from storage to storage: whoever exports needs memory fo
 
 import argparse
 import json
+import socket
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from training import safetensors_file
 from training.checkpoint import first_cause
-from training.checkpoint_files import require_complete
+from training.checkpoint_files import require_complete, seen_whole
 from training.config import EXPORT_DTYPES
 from training.errors import TrainingError, first_line
 from training.model_files import CONFIG, MODEL
@@ -34,6 +35,18 @@ FILE_BYTES = 4 * 1024**3
 """Of one safetensors file."""
 
 
+@dataclass(frozen=True)
+class Named:
+    """What an error calls the two places: by the arguments that were really given."""
+
+    checkpoint: str
+    to: str
+
+
+BY_COMMAND = Named(checkpoint="--checkpoint", to="--to")
+BY_RUN = Named(checkpoint="--storage_path: checkpoint", to="--export_to")
+
+
 def export(
     checkpoint: Folder,
     to: Folder,
@@ -43,27 +56,32 @@ def export(
     rank: int = 0,
     world_size: int = 1,
     barrier: Callable[[], object] = lambda: None,
+    named: Named = BY_COMMAND,
 ) -> None:
     """`to` is empty. Several ranks that call this together share the files out; `barrier` has them wait for each other.
 
-    config.json comes last: a directory without it is no model. Raises TrainingError.
+    config.json comes last, when rank 0 sees the files of all ranks: a directory without it is no model. Raises
+    TrainingError.
     """
     reader = ShardReader(checkpoint)
     try:
         carried = {name: _bytes(checkpoint / MODEL, name) for name in sorted((checkpoint / MODEL).names())}
         tensors = _weights(reader, dtype)
     except OSError as error:
-        raise _unreadable(checkpoint, error) from error
+        raise _unreadable(checkpoint, error, named) from error
     if CONFIG not in carried:
-        raise TrainingError(f"--checkpoint {checkpoint}: has no {MODEL}/{CONFIG}, so it is not known of which model")
+        raise TrainingError(
+            f"{named.checkpoint} {checkpoint}: has no {MODEL}/{CONFIG}, so it is not known of which model"
+        )
     files = safetensors_file.divided(tensors, file_bytes)
     try:
         to.make()
         for number, (name, content) in enumerate(files.items()):
             if number % world_size == rank:
-                _write_weights(reader, checkpoint, to, name, content)
+                _write_weights(reader, checkpoint, to, name, content, named)
         barrier()
         if rank == 0:
+            seen_whole(to, {name: safetensors_file.file_size(content) for name, content in files.items()})
             if len(files) > 1:
                 to.write_json("model.safetensors.index.json", safetensors_file.index(files))
             config = json.loads(carried.pop(CONFIG)) | {"dtype": _main_dtype(tensors)}
@@ -73,7 +91,7 @@ def export(
             to.write(CONFIG, json.dumps(config, indent=2))
         barrier()
     except OSError as error:
-        raise TrainingError(f"--to {to}: cannot be written: {error}") from error
+        raise TrainingError(f"{named.to} {to}: cannot be written: {error}") from error
 
 
 def take_over(location: str, owner: str) -> None:
@@ -92,6 +110,21 @@ def take_over(location: str, owner: str) -> None:
         raise TrainingError(f"--export_to {location}: cannot be written: {first_line(error)}") from error
 
 
+def check_shared(location: str, owner: str) -> None:
+    """For every rank, before anything is trained. Raises TrainingError where it does not see what was taken over."""
+    to = open_folder(location)
+    try:
+        seen_whole(to, {OWNER: 1})
+        shared = to.read_json(OWNER) == owner
+    except (OSError, ValueError):
+        shared = False
+    if not shared:
+        raise TrainingError(
+            f"--export_to {location}: node {socket.gethostname()} does not see what the driver wrote there: "
+            "name storage that all nodes share"
+        )
+
+
 def export_from_ranks(checkpoint: Folder, location: str, dtype: str, owner: str) -> None:
     """Called by every rank of a run together. What an earlier attempt of `owner` has left there goes first."""
     to = open_folder(location)
@@ -104,7 +137,8 @@ def export_from_ranks(checkpoint: Folder, location: str, dtype: str, owner: str)
     dist.broadcast_object_list(refused, src=0)
     if refused[0] is not None:
         raise TrainingError(refused[0])
-    export(checkpoint, to, dtype=dtype, rank=dist.get_rank(), world_size=dist.get_world_size(), barrier=dist.barrier)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    export(checkpoint, to, dtype=dtype, rank=rank, world_size=world_size, barrier=dist.barrier, named=BY_RUN)
 
 
 def _weights(reader: ShardReader, dtype: str) -> list[Tensor]:
@@ -120,21 +154,23 @@ def _weights(reader: ShardReader, dtype: str) -> list[Tensor]:
     return sorted(found, key=lambda tensor: tensor.name)
 
 
-def _write_weights(reader: ShardReader, checkpoint: Folder, to: Folder, name: str, tensors: Sequence[Tensor]) -> None:
+def _write_weights(
+    reader: ShardReader, checkpoint: Folder, to: Folder, name: str, tensors: Sequence[Tensor], named: Named
+) -> None:
     with to.open_write(name) as stream:
         stream.write(safetensors_file.header(tensors))
         for tensor in tensors:
-            weight = _read(reader, checkpoint, tensor).reshape(-1).view(torch.uint8)
+            weight = _read(reader, checkpoint, tensor, named).reshape(-1).view(torch.uint8)
             stream.write(memoryview(weight.numpy()))
 
 
-def _read(reader: ShardReader, checkpoint: Folder, tensor: Tensor) -> torch.Tensor:
+def _read(reader: ShardReader, checkpoint: Folder, tensor: Tensor, named: Named) -> torch.Tensor:
     stored = reader.read_metadata().state_dict_metadata[f"model.{tensor.name}"]
     weight = torch.empty(stored.size, dtype=stored.properties.dtype)
     try:
         dcp.load({"model": {tensor.name: weight}}, storage_reader=reader, no_dist=True)
     except CheckpointException as error:
-        raise _unreadable(checkpoint, first_cause(error)) from error
+        raise _unreadable(checkpoint, first_cause(error), named) from error
     return weight.to(getattr(torch, tensor.dtype))
 
 
@@ -148,8 +184,8 @@ def _bytes(folder: Folder, name: str) -> bytes:
         return stream.read()
 
 
-def _unreadable(checkpoint: Folder, cause: BaseException) -> TrainingError:
-    return TrainingError(f"--checkpoint {checkpoint}: cannot be read: {first_line(cause)}")
+def _unreadable(checkpoint: Folder, cause: BaseException, named: Named) -> TrainingError:
+    return TrainingError(f"{named.checkpoint} {checkpoint}: cannot be read: {first_line(cause)}")
 
 
 def main(argv: Sequence[str]) -> int:

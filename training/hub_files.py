@@ -22,7 +22,7 @@ class HubFiles:
     sizes: dict[str, int]
 
 
-def find_hub_files(dataset: str, suffixes: Sequence[str]) -> HubFiles:
+def find_hub_files(dataset: str, suffixes: Sequence[str], argument: str = "--dataset") -> HubFiles:
     """`dataset` is hf:name[:configuration[:split]]; the split is train by default. Raises TrainingError."""
     name, configuration, split = _parts(dataset)
     told: list[str] = []
@@ -39,7 +39,7 @@ def find_hub_files(dataset: str, suffixes: Sequence[str]) -> HubFiles:
             told.append(str(error))
             continue
         return HubFiles(name, commit, {path: sizes[path] for path in chosen})
-    raise TrainingError(f"--dataset {dataset}: {'; '.join(dict.fromkeys(told))}")
+    raise TrainingError(f"{argument} {dataset}: {'; '.join(dict.fromkeys(told))}")
 
 
 def local_copy(files: HubFiles, path: str) -> Path:

@@ -18,7 +18,8 @@ from training.cuda_graph import RecordedStep
 from training.data import Dataset, open_dataset
 from training.document_attention import attend_by_bounds
 from training.gpu_peaks import Gpu, find_gpu, flops_per_token
-from training.memory_plan import ModelShape, Workload, advise, plan_memory
+from training.memory_advice import remedy, settled, workload
+from training.memory_plan import ModelShape, plan_memory
 from training.model import open_model
 from training.optimizer import ShardedAdamW, decay_groups
 from training.random_state import seed_rank
@@ -26,7 +27,6 @@ from training.sharding import FP32, Sharding, default_precision, shard
 from training.step import PendingFigures, TrainStep
 from training.step_clock import StepClock
 from training.storage import Folder, open_folder, storage_errors
-from training.topology import FSDP
 from training.worker_setup import session_directory
 
 Say = Callable[[str], None]
@@ -116,23 +116,24 @@ def resume(learner: Learner, attempt: Attempt[TrainConfig]) -> tuple[Progress, F
     for line in passed_over:
         say(line)
     if own is not None:
-        whence, source = "", own
+        whence, which, source = "", f"--run_id {config.run_id}: {checkpoint.OWN}", own
     elif config.resume_from is not None:
-        whence, source = f" of {config.resume_from}", require_complete(config.resume_from)
+        whence, which, source = f" of {config.resume_from}", "--resume_from:", require_complete(config.resume_from)
     else:
         return Progress(step=0, losses=[], eval_before=None), None
-    progress = checkpoint.load(source, learner.root, learner.optimizer)
+    progress = checkpoint.load(source, learner.root, learner.optimizer, which=which)
     say(f"resumed from step {progress.step}{whence} (attempt {attempt.number})")
-    if not learner.dataset.consumed(progress.data):
+    if progress.step == config.steps:
+        say("all steps are done already: nothing is trained, and what follows tells of those")
+    elif not learner.dataset.consumed(progress.data):
         say("that was trained on other data, or in another order: this run's begins at its first sample")
     # Another run's first evaluation is not this one's.
     return (progress if own else replace(progress, eval_before=None)), own
 
 
 def shape_of(module: Any) -> ModelShape | None:
-    """None for a model that is no decoder with gated feed-forward layers, for which there is no plan."""
-    described = module.config.to_dict()
-    return ModelShape.of(described) if "intermediate_size" in described else None
+    """None for a model for which there is no plan."""
+    return ModelShape.found_in(module.config.to_dict())
 
 
 def sharding_options(
@@ -150,28 +151,10 @@ def sharding_options(
         precision = default_precision(on_gpu=config.process_group == "nccl")
     if shape is None or gpu is None:
         return Sharding(mode=config.sharding, precision=precision, keep_gathered=config.keep_gathered == ON)
-    ranks = len(node_of_rank)
-    work = Workload(
-        batch_size=config.batch_size,
-        seq_len=config.seq_len,
-        split_over=ranks if config.sharding == FSDP else ranks // len(set(node_of_rank)),
-        precision=precision,
-        activation_checkpointing=config.activation_checkpointing,
-        compiled=compiled,
-        keep_gathered=config.keep_gathered == ON,
-        exchange=len(set(node_of_rank)) == 1 or config.sharding != FSDP,
-        micro_batches=config.accumulate,
-    )
-    advised = advise(shape, work, gpu)
-    keep_gathered = work.keep_gathered
-    if config.keep_gathered == AUTO and advised is not None:
-        keep_gathered = advised.keep_gathered
-    plan = plan_memory(shape, replace(work, keep_gathered=keep_gathered))
+    asked = workload(config, node_of_rank, precision=precision, compiled=compiled)
+    work = settled(config, shape, asked, gpu)
+    plan = plan_memory(shape, work)
     say(plan.line(gpu))
     if not plan.fits(gpu):
-        say(
-            "it may run out of memory: lower --batch_size"
-            if advised is None
-            else f"it may run out of memory: try --activation_checkpointing {advised.activation_checkpointing}"
-        )
-    return Sharding(mode=config.sharding, precision=precision, keep_gathered=keep_gathered)
+        say(f"it may run out of memory: {remedy(shape, work, gpu)}")
+    return Sharding(mode=config.sharding, precision=precision, keep_gathered=work.keep_gathered)

@@ -48,6 +48,11 @@ class ModelShape:
             attention_bias=bool(config.get("attention_bias", config.get("model_type") == "qwen2")),
         )
 
+    @classmethod
+    def found_in(cls, config: Mapping[str, Any]) -> "ModelShape | None":
+        """None for a model that is no decoder with gated feed-forward layers, for which there is no plan."""
+        return cls.of(config) if "intermediate_size" in config else None
+
     @property
     def block_parameters(self) -> int:
         qkv = self.attention + 2 * self.key_value
@@ -198,29 +203,3 @@ def _backward_bytes(shape: ModelShape, work: Workload, element: int) -> float:
     without = replace(work, activation_checkpointing="none")
     again = _block_bytes(shape, without, element) - _block_bytes(shape, work, element)
     return gradients + work.tokens * again
-
-
-def largest_batch(shape: ModelShape, work: Workload, gpu: Gpu) -> int:
-    """Sequences a rank can take at once on that GPU; 0 where not even one fits."""
-    batch = 0
-    while batch < 4096 and plan_memory(shape, replace(work, batch_size=batch + 1)).fits(gpu):
-        batch += 1
-    return batch
-
-
-def advise(shape: ModelShape, work: Workload, gpu: Gpu) -> Workload | None:
-    """`work` with what costs least time and fits: parameters kept gathered, else as it is, else checkpointing.
-
-    None where even full checkpointing does not fit.
-    """
-    for changes in (
-        {"keep_gathered": True},
-        {"keep_gathered": False},
-        {"keep_gathered": False, "activation_checkpointing": "pointwise" if work.compiled else "selective"},
-        {"keep_gathered": False, "activation_checkpointing": "selective"},
-        {"keep_gathered": False, "activation_checkpointing": "full"},
-    ):
-        candidate = replace(work, **changes)
-        if plan_memory(shape, candidate).fits(gpu):
-            return candidate
-    return None

@@ -8,8 +8,7 @@ import torch
 
 from training.config import TINY_QWEN2, TrainConfig
 from training.errors import TrainingError, first_line
-
-BYTE_VOCABULARY = 256 + 3  # the byte values, then padding, begin and end of text
+from training.model_source import BYTE_VOCABULARY, tiny_qwen2
 
 
 @dataclass(frozen=True)
@@ -61,23 +60,8 @@ def _tiny_qwen2(config: TrainConfig) -> torch.nn.Module:
     from transformers.models.qwen2.configuration_qwen2 import Qwen2Config
     from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM
 
-    hidden = 128
     torch.manual_seed(config.seed)
-    module: torch.nn.Module = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=BYTE_VOCABULARY,
-            hidden_size=hidden,
-            intermediate_size=2 * hidden,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=max(2048, config.seq_len),
-            tie_word_embeddings=False,
-            # Large models start at 0.02; at this width that is far too small, and learning starts tens of steps later.
-            initializer_range=hidden**-0.5,
-            use_cache=False,
-        )
-    )
+    module: torch.nn.Module = Qwen2ForCausalLM(Qwen2Config(**tiny_qwen2(config.seq_len)))
     return module
 
 

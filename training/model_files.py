@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from training.config import TINY_QWEN2
+from training.tokenizer import transformers_tokenizer
 
 MODEL = "model"
 """The folder of a checkpoint in which they lie."""
@@ -36,10 +37,8 @@ def tokenizer_of(model_id: str) -> Any:
     """transformers' own for a model that has one, else None: it makes up an empty one for a directory without."""
     if model_id == TINY_QWEN2:
         return None
-    from transformers import AutoTokenizer
-
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model_id)
+        tokenizer = transformers_tokenizer(model_id)
     except (OSError, ValueError):
         return None
     return tokenizer if tokenizer("a", add_special_tokens=False)["input_ids"] else None

@@ -33,12 +33,23 @@ class ShardedAdamW(torch.optim.AdamW):  # type: ignore[misc]
     """torch's fused AdamW, called on the local shards themselves.
 
     Each operation on DTensors is dispatched in Python, which for some hundred parameters takes longer than the update.
-    State keeps torch's names and is DTensors, so that distributed checkpoints hold it as they would torch's own.
+    State keeps torch's names and is DTensors, so that distributed checkpoints hold it as they would torch's own. Each
+    parameter has its state from the start, so that a checkpoint holds the same whether a loss has used it yet or not.
     """
 
     def __init__(self, groups: list[dict[str, Any]], lr: float) -> None:
         super().__init__(groups, lr=lr, betas=BETAS, eps=EPSILON, fused=True)
         self._rates: dict[int, tuple[float, torch.Tensor]] = {}
+        for parameter in (parameter for group in self.param_groups for parameter in group["params"]):
+            self.state[parameter] = {
+                "step": torch.zeros((), dtype=torch.float32, device=local(parameter).device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+
+    def trained(self) -> set[torch.Tensor]:
+        """The parameters that it has updated, in this run or those it goes on from."""
+        return {parameter for parameter, state in self.state.items() if state["step"] > 0}
 
     def set_learning_rate(self, lr: float) -> None:
         """For the steps that follow. The device reads it from memory, so that a recorded CUDA graph sees it too."""
@@ -64,7 +75,7 @@ class ShardedAdamW(torch.optim.AdamW):  # type: ignore[misc]
             owned = [parameter for parameter in group["params"] if parameter.grad is not None]
             if not owned:
                 continue
-            states = [self._state_of(parameter) for parameter in owned]
+            states = [self.state[parameter] for parameter in owned]
             steps = [state["step"] for state in states]
             torch._foreach_add_(steps, 1)
             beta1, beta2 = group["betas"]
@@ -87,15 +98,6 @@ class ShardedAdamW(torch.optim.AdamW):  # type: ignore[misc]
             )
             if skip is not None:
                 torch._foreach_sub_(steps, [skip] * len(steps))
-
-    def _state_of(self, parameter: torch.Tensor) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[parameter]
-        if not state:
-            device = local(parameter).device
-            state["step"] = torch.zeros((), dtype=torch.float32, device=device)
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
-        return state
 
     def _rate(self, index: int, lr: float, device: torch.device) -> torch.Tensor:
         value, rate = self._rates.get(index, (lr, None))

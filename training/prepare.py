@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.data_settings import DataSettings
+from training.data_settings import TEXT, DataSettings
 from training.errors import TrainingError
 from training.packing import TARGET, TOKEN, pack
 from training.records import Unit, documents, plan
-from training.sources import Source, find_files
+from training.sources import TEXT_FILES, Source, find_files
 from training.storage import Folder, open_folder, storage_errors
 from training.token_files import MANIFEST, SUFFIX, read_manifest, write_rows
 from training.tokenise import HELD_OUT, TRAIN, Half, half_of, tokenised
@@ -104,7 +104,9 @@ def prepare(settings: DataSettings, storage: Folder, for_each: ForEach = through
     Called by the driver, before ranks start. Crashes leave files and no manifest; the next call writes them anew.
     """
     source = find_files(settings.dataset)
-    validation = find_files(settings.validation_dataset) if settings.validation_dataset else None
+    validation = (
+        find_files(settings.validation_dataset, "--validation_dataset") if settings.validation_dataset else None
+    )
     folder = storage / "datasets" / data_key(settings, source, validation)
     if read_manifest(folder) is not None:
         return folder
@@ -140,7 +142,9 @@ def described(folder: Folder) -> str:
 
 
 def data_key(settings: DataSettings, source: Source, validation: Source | None) -> str:
-    """Of all that decides which sequences come out."""
+    """Of all that decides which sequences come out, and of nothing else."""
+    paths = [*source.sizes, *(validation.sizes if validation else ())]
+    with_fields = not all(path.endswith(TEXT_FILES) for path in paths)
     told = {
         "format": _FORMAT,
         "source": source.digest(),
@@ -148,7 +152,7 @@ def data_key(settings: DataSettings, source: Source, validation: Source | None) 
         "tokenizer": load_tokenizer(settings.model_id).digest(),
         "seq_len": settings.seq_len,
         "dataset_format": settings.dataset_format,
-        "text_field": settings.text_field,
+        "text_field": settings.text_field if settings.dataset_format == TEXT and with_fields else None,
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -130,9 +130,9 @@ def _json(line: bytes, place: str, source: Source) -> Mapping[str, Any]:
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise TrainingError(f"--dataset {source.location}: {place} is not JSON: {first_line(error)}") from error
+        raise TrainingError(f"{source.argument} {source.location}: {place} is not JSON: {first_line(error)}") from error
     if not isinstance(record, dict):
-        raise TrainingError(f"--dataset {source.location}: {place} is no object")
+        raise TrainingError(f"{source.argument} {source.location}: {place} is no object")
     return record
 
 

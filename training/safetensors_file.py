@@ -54,6 +54,11 @@ def header(tensors: Sequence[Tensor]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
+def file_size(tensors: Sequence[Tensor]) -> int:
+    """Bytes of a file that holds them."""
+    return len(header(tensors)) + sum(tensor.size for tensor in tensors)
+
+
 def divided(tensors: Sequence[Tensor], limit: int) -> dict[str, list[Tensor]]:
     """File names as Hugging Face gives them, each with its tensors: at most `limit` bytes, or a single tensor."""
     files: list[list[Tensor]] = []

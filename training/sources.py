@@ -27,6 +27,8 @@ class Source:
     changed: dict[str, int]
     """When each was last written, where the place tells."""
     hub: HubFiles | None = None
+    argument: str = "--dataset"
+    """By which the user named it."""
 
     def digest(self) -> str:
         """Changes when a file is added, removed or written anew."""
@@ -43,17 +45,19 @@ class Source:
                 with system.open_input_file(name) as file:
                     yield file
         except OSError as error:
-            raise TrainingError(f"--dataset {self.location}: node {socket.gethostname()}: {path}: {error}") from error
+            raise TrainingError(
+                f"{self.argument} {self.location}: node {socket.gethostname()}: {path}: {error}"
+            ) from error
 
 
-def find_files(dataset: str) -> Source:
+def find_files(dataset: str, argument: str = "--dataset") -> Source:
     """All files of the known kinds at and below an absolute path, an S3 prefix or in a hub data set.
 
     Raises TrainingError where there is none.
     """
     if dataset.startswith(HUB_SCHEME):
-        hub = find_hub_files(dataset, SUFFIXES)
-        return Source(dataset, hub.sizes, {}, hub)
+        hub = find_hub_files(dataset, SUFFIXES, argument)
+        return Source(dataset, hub.sizes, {}, hub, argument)
     from pyarrow.fs import FileSelector, FileType
 
     try:
@@ -64,13 +68,14 @@ def find_files(dataset: str) -> Source:
             if root.type == FileType.Directory:
                 found = system.get_file_info(FileSelector(path, recursive=True))
     except OSError as error:
-        raise TrainingError(f"--dataset {dataset}: {error}") from error
+        raise TrainingError(f"{argument} {dataset}: {error}") from error
     if root.type == FileType.NotFound:
-        raise TrainingError(f"--dataset {dataset}: node {socket.gethostname()} finds nothing there")
+        raise TrainingError(f"{argument} {dataset}: node {socket.gethostname()} finds nothing there")
     files = sorted((info for info in found if info.is_file and _is_known(info.path)), key=lambda info: info.path)
     if not files:
-        raise TrainingError(f"--dataset {dataset}: no {', '.join(SUFFIXES)} file there")
-    return Source(dataset, {info.path: info.size for info in files}, {info.path: info.mtime_ns or 0 for info in files})
+        raise TrainingError(f"{argument} {dataset}: no {', '.join(SUFFIXES)} file there")
+    sizes, changed = {info.path: info.size for info in files}, {info.path: info.mtime_ns or 0 for info in files}
+    return Source(dataset, sizes, changed, argument=argument)
 
 
 def _is_known(path: str) -> bool:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import socket
 import tempfile
 import uuid
 from collections.abc import Sequence
@@ -50,7 +51,13 @@ class TokenRows:
     def __init__(self, directory: Path, files: Sequence[TokenFile], seq_len: int) -> None:
         self._words = seq_len + 1
         self._ends = np.cumsum([file.rows for file in files], dtype=np.int64)
-        self._files = [os.open(directory / file.name, os.O_RDONLY | os.O_CLOEXEC) for file in files]
+        try:
+            self._files = [os.open(directory / file.name, os.O_RDONLY | os.O_CLOEXEC) for file in files]
+        except OSError as error:
+            raise TrainingError(
+                f"--storage_path: node {socket.gethostname()} does not see what was prepared: {error}: "
+                "name storage that all nodes share"
+            ) from error
         for file, descriptor in zip(files, self._files, strict=True):
             if os.fstat(descriptor).st_size != file.rows * self._words * _WORD.itemsize:
                 raise TrainingError(f"--dataset: {directory / file.name} is damaged: delete {directory} and start anew")

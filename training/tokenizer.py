@@ -64,10 +64,8 @@ class PretrainedTokenizer(Tokenizer):
     """What AutoTokenizer finds for a model."""
 
     def __init__(self, model_id: str) -> None:
-        from transformers import AutoTokenizer
-
         try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(model_id)
+            self._tokenizer = transformers_tokenizer(model_id)
         except (OSError, ValueError) as error:
             raise TrainingError(f"--model_id {model_id}: no tokenizer: {first_line(error)}") from error
         if not self._tokenizer("a", add_special_tokens=False)["input_ids"]:
@@ -108,6 +106,17 @@ class PretrainedTokenizer(Tokenizer):
         rules = backend.to_str() if backend is not None else json.dumps(self._tokenizer.get_vocab(), sort_keys=True)
         parts = [rules, json.dumps(self._tokenizer.chat_template), str(self.end), str(self.pad)]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@cache
+def transformers_tokenizer(model_id: str) -> Any:
+    """transformers' own, read once a process: rank 0 needs it for its data and for its checkpoints.
+
+    Raises OSError or ValueError where there is none; of a directory without one transformers makes up an empty one.
+    """
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model_id)
 
 
 @cache

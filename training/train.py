@@ -30,13 +30,15 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
 
     from training import attempt, efa_devices, evidence, learner
     from training.evaluation import evaluate
-    from training.export import export_from_ranks
+    from training.export import check_shared, export_from_ranks
     from training.measure import Stopwatch, write_result
     from training.steps import train_steps
 
     gc.freeze()  # a million objects of the imports, which live as long as the process does
     config, stopwatch = task.config, Stopwatch()
     now = attempt.begin(task, lines)
+    if config.export_to is not None:
+        check_shared(config.export_to, config.owner)
 
     # Every rank has the same model in shapes, keeps its own slice of it, and only then reads weights.
     learns = learner.build(config, now.device, now.node_of_rank, prepared=task.prepared, say=now.say)

@@ -1,18 +1,20 @@
 """The training job, as the driver runs it."""
 
-from training.checkpoint_files import require_complete, step_of
+from training.checkpoint_files import newest_complete, require_complete, step_of
 from training.config import TrainConfig, parse_arguments
 from training.data_settings import DataSettings
 from training.errors import TrainingError
 from training.job_kind import JobKind
 from training.model_source import check_model_exists
-from training.storage import open_folder
+from training.run_directory import RunDirectory
+from training.storage import open_folder, storage_errors
 from training.train import train_func
 from training.train_record import TrainReport
 
 
 def check_sources(config: TrainConfig) -> None:
-    """Raises TrainingError where the checkpoint to resume from or the model cannot be used."""
+    """Raises TrainingError where the checkpoint to resume from, the run's own or the model cannot be used."""
+    _check_own_checkpoint(config)
     if config.resume_from is not None:
         step = step_of(require_complete(config.resume_from))
         if step >= config.steps:
@@ -24,6 +26,19 @@ def check_sources(config: TrainConfig) -> None:
         from training.export import take_over
 
         take_over(config.export_to, config.owner)  # written at the end of the run: whether it can be is told now
+
+
+def _check_own_checkpoint(config: TrainConfig) -> None:
+    """A run that has done all its steps goes through once more and reports; one that has done more cannot."""
+    checkpoints = RunDirectory.of(config).checkpoints
+    with storage_errors(checkpoints, "cannot be read"):
+        newest, _ = newest_complete(checkpoints)
+        done = 0 if newest is None else step_of(newest)
+    if done > config.steps:
+        raise TrainingError(
+            f"--steps {config.steps}: run {config.run_id} has done {done} already ({newest}); "
+            f"ask for {done} or more, or give another --run_id"
+        )
 
 
 def describe(config: TrainConfig, world_size: int) -> str:

@@ -20,10 +20,11 @@ from tests.training.arguments import config
 from tests.training.batches import next_token_batch
 from tests.training.fault_ranks import fill, one_weight, progress_at
 from tests.training.faulty_folder import Fault, FaultyFolder
-from training import checkpoint
+from training import checkpoint, evidence
 from training.causal_loss import CausalLoss
 from training.checkpoint_files import Progress, newest_complete, step_folder
 from training.checkpointer import Checkpointer
+from training.errors import TrainingError
 from training.model import load_model
 from training.optimizer import ShardedAdamW, decay_groups
 from training.sharding import Sharding, shard
@@ -166,6 +167,55 @@ def _own_loss(step: TrainStep, number: int) -> tuple[float, float]:
     rows = torch.randint(0, 259, (4, 33), generator=generator)
     figures = step([next_token_batch(part) for part in rows.split(2)]).read()
     return figures.loss, figures.gradient_norm
+
+
+class PartlyUsed(torch.nn.Module):  # type: ignore[misc]
+    """Of its two units and the root's own weight the loss knows one unit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.idle = torch.nn.Linear(4, 6, bias=False), torch.nn.Linear(4, 6, bias=False)
+        self.spare = torch.nn.Parameter(torch.ones(4, 4))
+        for part in (self.used, self.idle, self):
+            fully_shard(part)
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        return self.used(inputs)
+
+
+def partly_trained_and_taken_up(rank: int, world_size: int, folder: Path) -> None:
+    module = PartlyUsed()
+    optimizer = ShardedAdamW(decay_groups(module, 0.1, decay_embeddings=False), lr=0.1)
+    module(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    checkpoint.save(LocalFolder(folder / "checkpoint"), module, optimizer, progress_at(1))
+    trained = evidence.must_move(module, optimizer, Sharding(), [0, 1], steps=1)
+    other = PartlyUsed()
+    other_optimizer = ShardedAdamW(decay_groups(other, 0.1, decay_embeddings=False), lr=0.1)
+    checkpoint.load(LocalFolder(folder / "checkpoint"), other, other_optimizer)
+    equal = all(
+        torch.equal(_whole(one), _whole(two)) for one, two in zip(module.parameters(), other.parameters(), strict=True)
+    )
+    if rank == 0:
+        told = {
+            "equal": equal,
+            "moves": trained["must_move"],
+            "moves_again": evidence.must_move(other, other_optimizer, Sharding(), [0, 1], steps=1)["must_move"],
+        }
+        (folder / "told.json").write_text(json.dumps(told))
+
+
+def taken_up_by_another_model(rank: int, world_size: int, folder: Path) -> None:
+    checkpoint.save(LocalFolder(folder / "checkpoint"), *one_weight(), progress_at(1))
+    told = []
+    for which in ({}, {"which": "--resume_from:"}):
+        module = PartlyUsed()
+        try:
+            checkpoint.load(LocalFolder(folder / "checkpoint"), module, torch.optim.AdamW(module.parameters()), **which)
+        except TrainingError as error:
+            told.append(str(error))
+    if rank == 0:
+        (folder / "told.json").write_text(json.dumps(told))
 
 
 PLACEMENTS: dict[str, Callable[[int], DeviceMesh]] = {

@@ -156,6 +156,9 @@ def test_without_a_shard_there_is_no_marker(
 ) -> None:
     monkeypatch.setattr(checkpoint_files, "SEEN_WITHIN_S", 0.0)
     folder = checkpoint(place, 10, marked=False)
-    with pytest.raises(OSError, match=rf"{next(iter(expected))} of .* is not seen whole by the node of rank 0"):
+    with pytest.raises(
+        OSError,
+        match=rf"node .* of rank 0 does not see whole what other ranks wrote there: {next(iter(expected))}: name",
+    ):
         write_marker(folder, 10, 2, expected)
     assert not folder.has(MARKER)

@@ -146,3 +146,18 @@ def test_the_run_s_own_step_goes_on_as_if_nothing_had_happened(tmp_path: Path, m
     told = ranks.told(tmp_path)
     assert told["resumed"] == told["straight"][3:], "to the last bit"
     assert len({loss for loss, _ in told["straight"]}) == 6
+
+
+def test_parameters_that_no_loss_uses_cost_no_checkpoint_and_do_not_count_as_trained(tmp_path: Path) -> None:
+    ranks.run_ranks(2, checkpoint_ranks.partly_trained_and_taken_up, tmp_path)
+    told = ranks.told(tmp_path)
+    assert told["equal"]
+    # The unit in use alone: 12 of its 24 weights are gathered twice and reduced once, in 4 bytes.
+    assert told["moves"] == {"steps": 1, "sent": 144, "received": 144} == told["moves_again"]
+
+
+def test_a_checkpoint_of_another_model_is_told_by_how_the_run_came_to_it(tmp_path: Path) -> None:
+    ranks.run_ranks(2, checkpoint_ranks.taken_up_by_another_model, tmp_path)
+    own, named = ranks.told(tmp_path)
+    assert own.startswith(f"the run's own checkpoint {tmp_path}/checkpoint does not fit this model or cannot be read: ")
+    assert named.startswith(f"--resume_from: checkpoint {tmp_path}/checkpoint does not fit this model")

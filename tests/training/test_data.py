@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.data_files import settings
+from tests.training.small_model import save_small_model
 from training.data import Batch, Dataset, RandomRows, RowsInMemory, english_texts, open_dataset
 from training.data_settings import CAUSAL, PYDOC, RANDOM
 from training.errors import TrainingError
-from training.model import BYTE_VOCABULARY
+from training.model_source import BYTE_VOCABULARY
 from training.packing import NOT_PREDICTED, START, TOKEN, document, pack
 from training.split import fingerprint
 from training.tokenise import HELD_OUT, TRAIN, rows_in_memory
@@ -191,3 +193,23 @@ def test_random_rows_of_a_key_do_not_change() -> None:
 def test_a_share_that_leaves_a_part_empty_is_refused_by_its_name() -> None:
     with pytest.raises(TrainingError, match=r"--validation_share 1e-06: leaves a part of --dataset pydoc empty"):
         open_default(validation_share=1e-6)
+
+
+def test_a_position_counts_in_the_same_data_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And in all that is the same, so that a run goes on where it stood."""
+    dataset = open_default()
+    same = open_default(validation_share=0.1, attention=CAUSAL)
+    assert dataset.consumed(same.position(8)) == 8
+    save_small_model(tmp_path)
+    others = [open_default(seq_len=32), open_default(validation_share=0.2), open_default(model_id=str(tmp_path))]
+    monkeypatch.setattr("training.data.english_texts", lambda: [*english_texts(), "of another Python"])
+    others.append(open_default())
+    assert len({dataset.key, *(other.key for other in others)}) == 5
+
+
+def test_random_tokens_are_known_by_what_decides_them() -> None:
+    keys = [
+        open_dataset(settings(RANDOM, **changes), vocabulary).key  # type: ignore[arg-type]
+        for vocabulary, changes in ((11, {}), (11, {"validation_share": 0.3}), (12, {}), (11, {"seq_len": 32}))
+    ]
+    assert keys[0] == keys[1] and len(set(keys)) == 3

@@ -10,6 +10,7 @@ from tests.training.job import PROJECT, run_driver
 from training.checkpoint_files import Progress, write_marker, write_progress
 from training.driver import EXIT_BAD_ARGUMENT, EXIT_FAILED, collective_seconds, count_ranks, missing_ranks
 from training.errors import TrainingError
+from training.run_directory import RunDirectory
 from training.storage import LocalFolder
 
 
@@ -58,6 +59,18 @@ def test_a_checkpoint_of_the_last_step_leaves_nothing_to_train(tmp_path: Path) -
     assert "--steps 40 leaves nothing to train" in refused(
         EXIT_FAILED, storage_path=tmp_path, resume_from=final, steps=40
     )
+
+
+def test_a_run_that_has_done_more_steps_than_are_asked_for_says_so(tmp_path: Path) -> None:
+    checkpoints = RunDirectory.of(config(storage_path=tmp_path)).checkpoints
+    assert isinstance(checkpoints, LocalFolder)
+    checkpoints.make()
+    own = whole_checkpoint(checkpoints.path / "step-000040", step=40)
+    assert refused(EXIT_FAILED, storage_path=tmp_path, steps=39) == (
+        f"--steps 39: run run-1 has done 40 already ({own}); ask for 40 or more, or give another --run_id"
+    )
+    for steps in (40, 41):
+        assert refused(EXIT_FAILED, storage_path=tmp_path, steps=steps).startswith("no Ray cluster to join: ")
 
 
 def test_without_a_cluster_the_driver_says_so(tmp_path: Path) -> None:

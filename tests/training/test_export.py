@@ -233,3 +233,53 @@ def test_a_directory_is_taken_over_from_the_same_run_only(tmp_path: Path) -> Non
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_trained() -> None:
     with pytest.raises(TrainingError, match=r"--export_to /proc/nowhere/model: cannot be written: "):
         export.take_over("/proc/nowhere/model", "/shared run-1")
+
+
+def test_a_file_that_rank_0_does_not_see_is_named_and_no_model_is_left(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other rank's node has a directory of its own behind the same name."""
+    monkeypatch.setattr("training.checkpoint_files.SEEN_WITHIN_S", 0.0)
+    mine, others = LocalFolder(tmp_path / "model"), LocalFolder(tmp_path / "other-node")
+    told: dict[str, Any] = {"file_bytes": 6000, "world_size": 2, "named": export.BY_RUN}
+    export.export(LocalFolder(trained / "checkpoint"), others, rank=1, **told)
+    with pytest.raises(
+        TrainingError,
+        match=rf"^--export_to {mine}: .*node .* of rank 0 does not see whole .*model-00002-of-.*storage that all nodes",
+    ):
+        export.export(LocalFolder(trained / "checkpoint"), mine, rank=0, **told)
+    assert {"config.json", "model.safetensors.index.json"}.isdisjoint(mine.names())
+
+
+def test_a_file_that_another_node_has_only_begun_is_no_file(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.checkpoint_files.SEEN_WITHIN_S", 0.0)
+    to = LocalFolder(tmp_path / "model")
+
+    def cut_one() -> None:
+        victim = next(path for path in to.path.iterdir() if path.name.startswith("model-"))
+        victim.write_bytes(victim.read_bytes()[:-1])
+
+    with pytest.raises(TrainingError, match=r"^--to .*does not see whole .*safetensors"):
+        export.export(LocalFolder(trained / "checkpoint"), to, file_bytes=6000, barrier=cut_one)
+
+
+def test_a_node_without_the_export_s_storage_says_so_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.checkpoint_files.SEEN_WITHIN_S", 0.0)
+    export.take_over(str(tmp_path / "model"), "/shared run-1")
+    export.check_shared(str(tmp_path / "model"), "/shared run-1")
+    for place, owner in (("elsewhere", "/shared run-1"), ("model", "/shared run-2")):
+        with pytest.raises(
+            TrainingError, match=rf"^--export_to .*/{place}: node .* does not see what the driver wrote"
+        ):
+            export.check_shared(str(tmp_path / place), owner)
+
+
+def test_what_a_run_cannot_export_is_told_by_the_run_s_arguments(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=rf"^--storage_path: checkpoint {trained}/base: "):
+        export.export(LocalFolder(trained / "base"), LocalFolder(tmp_path / "model"), named=export.BY_RUN)
+    with pytest.raises(TrainingError, match=r"^--export_to /proc/nowhere: cannot be written: "):
+        export.export(LocalFolder(trained / "checkpoint"), LocalFolder(Path("/proc/nowhere")), named=export.BY_RUN)

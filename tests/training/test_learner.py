@@ -6,7 +6,8 @@ from benchmarks.parts import training_loops
 from tests.training.arguments import config
 from training.gpu_peaks import GPUS, Gpu, find_gpu
 from training.learner import sharding_options
-from training.memory_plan import ModelShape, Workload, largest_batch
+from training.memory_advice import largest_batch
+from training.memory_plan import ModelShape, Workload
 from training.sharding import Sharding
 
 QWEN_1_5B = ModelShape.of(training_loops.QWEN_1_5B | {"model_type": "qwen2"})
@@ -37,8 +38,10 @@ def test_parameters_are_kept_gathered_where_there_is_room_and_not_where_it_was_d
 
 
 def test_what_will_not_fit_is_told_with_what_would() -> None:
-    assert decided("NVIDIA L4", batch_size=12)[1][1].startswith("it may run out of memory: try --activation_ch")
-    assert decided("NVIDIA L4", batch_size=400)[1][1] == "it may run out of memory: lower --batch_size"
+    assert decided("NVIDIA L4", batch_size=12)[1][1].startswith("it may run out of memory: --activation_checkpointing ")
+    asked = Workload(batch_size=1, seq_len=1024, split_over=8, exchange=False)
+    fits = largest_batch(QWEN_1_5B, asked, L4)
+    assert decided("NVIDIA L4", batch_size=400)[1][1] == f"it may run out of memory: --batch_size {fits} would fit"
 
 
 @pytest.mark.parametrize(("shape", "gpu"), [(None, find_gpu("NVIDIA L4")), (QWEN_1_5B, None)])

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,8 @@ from training.causal_loss import CausalLoss
 from training.compile import compile_blocks
 from training.config import CHECKPOINTING
 from training.gpu_peaks import GIB, find_gpu
-from training.memory_plan import ModelShape, Workload, activation_bytes, advise, largest_batch, plan_memory
+from training.memory_advice import advise, largest_batch, remedy
+from training.memory_plan import ModelShape, Workload, activation_bytes, plan_memory
 
 QWEN_1_5B = training_loops.QWEN_1_5B | {"model_type": "qwen2"}
 SHAPE = ModelShape.of(QWEN_1_5B)
@@ -137,6 +139,37 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
     assert batch > 0
     assert plan_memory(SHAPE, replace(work, batch_size=batch)).fits(gpu("L4"))
     assert not plan_memory(SHAPE, replace(work, batch_size=batch + 1)).fits(gpu("L4"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"batch_size": 24, "split_over": 8}, r"--activation_checkpointing selective or --batch_size \d+ would fit"),
+        ({"batch_size": 1000, "split_over": 8}, r"--batch_size \d+ would fit"),
+        (
+            {"batch_size": 7, "split_over": 8, "keep_gathered": True},
+            r"--keep_gathered off or --batch_size \d+ would fit",
+        ),
+        (
+            {"seq_len": 16384, "split_over": 8, "batch_size": 9},
+            r"--batch_size \d+ --activation_checkpointing full would",
+        ),
+        ({"split_over": 1}, r"not even --batch_size 1 fits L4: take more GPUs, or a lower --seq_len"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_changes_that_do(changes: dict[str, Any], said: str) -> None:
+    work = replace(WORK, **changes)
+    assert not plan_memory(SHAPE, work).fits(gpu("L4"))
+    told = remedy(SHAPE, work, gpu("L4"))
+    assert re.match(said, told), told
+    for offer in told.removesuffix(" would fit").split(" or ") if "would fit" in told else []:
+        words = offer.removeprefix("--").split(" --")
+        asked: dict[str, Any] = dict(word.split() for word in words)
+        if "batch_size" in asked:
+            asked["batch_size"] = int(asked["batch_size"])
+        if "keep_gathered" in asked:
+            asked["keep_gathered"] = asked["keep_gathered"] == "on"
+        assert plan_memory(SHAPE, replace(work, **asked)).fits(gpu("L4")), offer
 
 
 def test_the_line_says_what_takes_the_room_and_whether_it_fits() -> None:

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ from training.config import TrainConfig
 from training.data import open_dataset
 from training.errors import TrainingError
 from training.model import LanguageModel, load_model, open_model
+from training.model_files import tokenizer_of
 from training.model_source import check_model_exists
+from training.tokenizer import load_tokenizer
 
 
 def first_batch(settings: TrainConfig, model: LanguageModel) -> dict[str, torch.Tensor]:
@@ -105,3 +108,22 @@ def test_a_damaged_config_is_refused_in_one_line(opened: Callable[[TrainConfig],
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(TrainingError, match=f"--model_id {tmp_path}: cannot be loaded: "):
         opened(config(model_id=tmp_path, seq_len=16))
+
+
+def test_a_rank_reads_its_tokenizer_once_for_its_data_and_its_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoTokenizer
+
+    save_small_model(tmp_path)
+    read: Any = AutoTokenizer.from_pretrained
+    reads = []
+
+    def counted(model_id: str) -> Any:
+        reads.append(model_id)
+        return read(model_id)
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", counted)
+    ids = load_tokenizer(str(tmp_path)).encode(["to be"])[0]
+    assert tokenizer_of(str(tmp_path))("to be").input_ids[: len(ids)] == ids
+    assert reads == [str(tmp_path)]

@@ -109,6 +109,23 @@ def test_a_run_that_loses_a_rank_goes_on_from_its_checkpoint_with_the_same_losse
     assert killed.record["eval"] == undisturbed.record["eval"]
 
 
+def test_a_run_that_is_done_is_told_again_and_trains_nothing(
+    undisturbed: Finished, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    own = Path(undisturbed.record["checkpoint"]["path"]).parents[2]
+    again = ["--storage_path", str(own.parent), "--run_id", own.name]
+    finished = submit(cluster, tmp_path, [*STEPS, *again])
+    assert finished.status == "SUCCEEDED", "\n".join(finished.lines[-40:])
+    assert finished.said("resumed from step 8") and finished.said("all steps are done already: nothing is trained")
+    record, before = finished.record, undisturbed.record
+    assert record["attempts"][-1]["resumed_from_step"] == 8
+    assert (record["losses"], record["eval"]) == (before["losses"], before["eval"])
+    assert record["checkpoint"] == before["checkpoint"]
+    assert (record["step_seconds"], record["tokens_per_second"]) == (None, None)
+    moves = {"steps": 0, "sent": 0, "received": 0}
+    assert [rank["must_move"] for rank in record["attempts"][-1]["ranks"]] == [moves] * 4
+
+
 @pytest.mark.parametrize("loses_a_rank", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_a_run_in_a_bucket_ends_with_all_of_it_there(
     cluster: LocalCluster, s3: S3Server, tmp_path: Path, loses_a_rank: bool

@@ -141,3 +141,17 @@ def test_without_warm_up_and_with_a_floor_of_one_the_rate_stays() -> None:
 def test_a_schedule_that_makes_no_sense_is_refused_by_its_argument(changes: dict[str, Any], argument: str) -> None:
     with pytest.raises(TrainingError, match=argument):
         Schedule(**{"peak": 1.0, "steps": 10} | changes).check()
+
+
+def test_each_parameter_has_its_state_from_the_start_and_counts_as_trained_once_it_was() -> None:
+    module = Small()
+    optimizer = ShardedAdamW(decay_groups(module, 0.1, decay_embeddings=False), lr=0.01)
+    made = get_optimizer_state_dict(module, optimizer)["state"]
+    assert set(made) == {"embedding.weight", "middle.weight", "middle.bias", "norm.weight", "norm.bias"}
+    assert not optimizer.trained()
+    module.middle.weight.grad = torch.ones_like(module.middle.weight)
+    optimizer.step(gradient_scale=torch.tensor(1.0), skip=torch.tensor(1.0))
+    assert not optimizer.trained(), "a skipped step trains nothing"
+    module.middle.weight.grad = torch.ones_like(module.middle.weight)
+    optimizer.step()
+    assert optimizer.trained() == {module.middle.weight}

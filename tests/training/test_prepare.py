@@ -13,7 +13,7 @@ from training import records
 from training.data import open_dataset
 from training.data_settings import CHAT, DataSettings
 from training.errors import TrainingError
-from training.model import BYTE_VOCABULARY
+from training.model_source import BYTE_VOCABULARY
 from training.prepare import described, prepare
 from training.storage import Folder, LocalFolder, open_folder
 from training.token_files import MANIFEST, read_manifest
@@ -106,9 +106,34 @@ def test_what_is_prepared_is_found_again_and_what_decides_it_makes_it_anew(tmp_p
         prepared(data, tmp_path, validation_share=0.3),
         prepared(data, tmp_path, validation_dataset=str(write_texts(tmp_path / "v", ["held out " * 9]))),
     ]
-    write_jsonl(data / "more.jsonl", [{"text": "more"}])
-    others.append(prepared(data, tmp_path))
-    assert len({first, *others}) == 5
+    write_jsonl(data / "texts.jsonl", [{"text": text, "body": text} for text in numbered_texts(61)])
+    others += [prepared(data, tmp_path), prepared(data, tmp_path, text_field="body")]
+    assert len({first, *others}) == 6
+
+
+def test_the_field_of_a_text_counts_where_texts_stand_in_fields(tmp_path: Path) -> None:
+    plain, chats = tmp_path / "plain", [{"prompt": f"{n}?", "completion": f"<{n}>"} for n in range(60)]
+    plain.mkdir()
+    (plain / "a.txt").write_text("\n\n".join(numbered_texts(6000)))
+    write_jsonl(tmp_path / "chats" / "c.jsonl", chats)
+    for data, changes in ((plain, {}), (tmp_path / "chats", {"dataset_format": CHAT})):
+        assert prepared(data, tmp_path, **changes) == prepared(data, tmp_path, text_field="body", **changes)
+
+
+def test_what_is_wrong_with_the_validation_data_set_is_told_by_its_own_argument(tmp_path: Path) -> None:
+    data, absent, broken = write_texts(tmp_path / "data", numbered_texts(9)), tmp_path / "absent", tmp_path / "b.jsonl"
+    broken.write_text("{")
+    for place, said in ((absent, "node .* finds nothing there"), (broken, "b.jsonl, line 1, is not JSON")):
+        with pytest.raises(TrainingError, match=f"^--validation_dataset {place}: .*{said}"):
+            prepared(data, tmp_path, validation_dataset=str(place))
+
+
+def test_a_node_that_lacks_a_file_of_the_sequences_says_so(tmp_path: Path) -> None:
+    folder = prepared(write_texts(tmp_path / "data", numbered_texts(60)), tmp_path)
+    (file,) = (tmp_path / "datasets" / folder.name).glob("train*.tokens")
+    file.unlink()
+    with pytest.raises(TrainingError, match=rf"^--storage_path: node .* does not see .*{file.name}.*share"):
+        half_in(folder, TRAIN)
 
 
 def test_what_a_crash_left_without_manifest_is_made_anew(tmp_path: Path) -> None:
