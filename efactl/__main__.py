@@ -46,14 +46,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_stack(command: argparse.ArgumentParser) -> None:
-    command.add_argument("-s", "--stack", default="local", help="the stack, as in Pulumi.STACK.yaml (default: local)")
+    command.add_argument("-s", "--stack", help="the stack, as in Pulumi.STACK.yaml (default: local)")
     command.add_argument("--json", action="store_true", help="print facts as JSON on standard output")
 
 
 def _add_bring_up(command: argparse.ArgumentParser) -> None:
     of_env = command.add_argument_group("wherever the GPU nodes are to be had", "in place of a stack")
     of_env.add_argument("--env", metavar="ENV", help="as in Pulumi.ENV.yaml; each region tried is a stack ENV-<region>")
-    of_env.add_argument("--regions", default="all", metavar="A,B", help="regions to look at (default: all)")
+    of_env.add_argument("--regions", metavar="A,B", help="regions to look at (default: all)")
     of_env.add_argument("--plan", action="store_true", help="show places and costs, and change nothing")
     of_env.add_argument("-y", "--yes", action="store_true", help="go ahead without the question")
     of_env.add_argument("--train", action="store_true", help="run the job once everything is up")
@@ -166,9 +166,11 @@ def _do(asked: argparse.Namespace) -> ExitCode:
             explained=asked.explain,
             as_json=asked.json,
         )
-    if asked.command == "up" and (asked.env or asked.plan or asked.train or asked.ttl or asked.max_hourly is not None):
+    if asked.command in ("up", "down") and asked.env is not None and asked.stack is not None:
+        raise BadInputError(f"-s {asked.stack} and --env {asked.env} are two things: give one of them")
+    if asked.command == "up" and (asked.env is not None or _of_env(asked)):
         return _brought_up(asked)
-    if asked.command == "down" and asked.env:
+    if asked.command == "down" and asked.env is not None:
         from efactl.down_env import down_env
 
         return down_env(asked.env, as_json=asked.json)
@@ -178,7 +180,7 @@ def _do(asked: argparse.Namespace) -> ExitCode:
         from efactl.compare import compare
 
         return compare(
-            Stack(asked.stack),
+            Stack(_stack(asked)),
             repeats=asked.repeats,
             steps=asked.steps,
             bandwidth=asked.bandwidth,
@@ -191,20 +193,32 @@ def _do(asked: argparse.Namespace) -> ExitCode:
         return plan(Stack(asked.stack), gpu=asked.gpu, as_json=asked.json)
     module = "efactl.down" if asked.command == "down" else "efactl.commands"
     action = getattr(importlib.import_module(module), asked.command)
-    code: ExitCode = action(Stack(asked.stack), as_json=asked.json)
+    code: ExitCode = action(Stack(_stack(asked)), as_json=asked.json)
     return code
+
+
+def _stack(asked: argparse.Namespace) -> str:
+    return "local" if asked.stack is None else str(asked.stack)
+
+
+def _of_env(asked: argparse.Namespace) -> bool:
+    """Whether an option is given that only an environment's bring-up has."""
+    given = (asked.regions, asked.max_hourly)
+    return bool(asked.plan or asked.train or asked.ttl) or any(one is not None for one in given)
 
 
 def _brought_up(asked: argparse.Namespace) -> ExitCode:
     from capacity.request import regions_from
     from efactl.bring_up import Wanted, bring_up
 
-    if not asked.env:
-        raise BadInputError("--plan, --train, --ttl and --max-hourly go with --env; a stack has settings for them")
+    if asked.env is None:
+        raise BadInputError(
+            "--regions, --plan, --train, --ttl and --max-hourly go with --env; a stack has settings for them"
+        )
     return bring_up(
         Wanted(
             env=asked.env,
-            regions=regions_from(asked.regions),
+            regions=regions_from("all" if asked.regions is None else asked.regions),
             plan_only=asked.plan,
             yes=asked.yes,
             train=asked.train,

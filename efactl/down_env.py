@@ -8,6 +8,7 @@ from typing import Any
 from capacity.left import lines
 from efactl import down, teardown
 from efactl.exit_codes import ExitCode
+from efactl.region_stacks import region_stacks
 from efactl.stack import FOLDER, Stack
 from workload.errors import BadInputError, ReportedError
 
@@ -17,11 +18,12 @@ _NEVER_MADE = "no stack named"
 
 def stacks_of(env: str) -> list[str]:
     """ENV itself and ENV-<region>, by their files. Raises BadInputError where there are none."""
-    files = [*FOLDER.glob(f"Pulumi.{env}.yaml"), *FOLDER.glob(f"Pulumi.{env}-*.yaml")]
-    names = sorted({file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files})
+    names = [stack.name for stack in region_stacks(env).values()]
+    if (FOLDER / f"Pulumi.{env}.yaml").exists():
+        names.insert(0, env)
     if not names:
         raise BadInputError(
-            f"environment '{env}' has no stack: there is neither Pulumi.{env}.yaml nor Pulumi.{env}-*.yaml"
+            f"environment '{env}' has no stack: there is neither Pulumi.{env}.yaml nor Pulumi.{env}-<region>.yaml"
         )
     return names
 

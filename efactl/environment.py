@@ -1,6 +1,5 @@
 """An environment: the stack's file that its regions' stacks are made from, and what those stacks hold."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +13,11 @@ from capacity.pulumi_cli import PulumiCli
 from capacity.request import Request
 from capacity.stack_settings import name_of
 from efactl import leftovers
+from efactl.region_stacks import checked, region_stacks
 from efactl.stack import FOLDER, PROJECT, Stack
 from workload.errors import BadInputError
 
 Say = Callable[[str], None]
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(kw_only=True)
@@ -36,9 +35,7 @@ class Environment:
     @classmethod
     def of(cls, name: str) -> "Environment":
         """Raises BadInputError for one that cannot be brought up from place to place."""
-        if not _NAME.fullmatch(name):
-            raise BadInputError(f"'{name}' is no name of an environment: letters, digits, '-', '_' and '.'")
-        base = Stack(name)
+        base = Stack(checked(name))
         if (platform := base.config("platform")) != "eks":
             raise BadInputError(
                 f"stack {name} is of platform {platform}, which stands where it stands: `efactl up -s {name}`"
@@ -71,11 +68,8 @@ class Environment:
                 f"stack {self.name} itself is up, with {len(own)} AWS resources: `efactl up -s {self.name}` goes on "
                 f"with it, `efactl down -s {self.name}` ends it; --env makes a stack for each region beside it"
             )
-        for file in sorted(FOLDER.glob(f"Pulumi.{self.name}-*.yaml")):
-            stack = Stack(file.name.removeprefix("Pulumi.").removesuffix(".yaml"))
-            region = str(stack.foreign_config("aws:region") or "")
-            if stack.name == name_of(self.name, Place(region=region, zone="", zone_id="")):
-                self._note(region, self.cli.resources(stack.name) or [])
+        for region, stack in region_stacks(self.name).items():
+            self._note(region, self.cli.resources(stack.name) or [])
 
     def look_again(self, region: str) -> None:
         self._note(region, self.cli.resources(self.stack_of(region)) or [])

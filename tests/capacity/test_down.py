@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from capacity.audit import NAME_TAG
-from efactl import down, down_env, leftovers, teardown
+from efactl import down, down_env, leftovers, region_stacks, teardown
 from efactl import stack as stacks
 from efactl.__main__ import main
 from efactl.exit_codes import ExitCode
@@ -207,12 +207,13 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, li
             return super().resources()
 
     (tmp_path / "Pulumi.yaml").write_text((stacks.FOLDER / "Pulumi.yaml").read_text())
-    for name in ("env", "env-us-east-1", "environment"):
+    for name in ("env", "env-us-east-1", "env-test", "env-test-us-west-2", "environment"):
         (tmp_path / f"Pulumi.{name}.yaml").write_text("config: {}\n")
         states[name] = [guard(region="us-east-1" if name == "env-us-east-1" else "us-west-2", name=f"ray-{name}")]
-    for module in (stacks, down_env, down):
+    for module in (stacks, down_env, down, region_stacks):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
-    monkeypatch.setattr(down_env, "Stack", Known)
+    for module in (down_env, region_stacks):
+        monkeypatch.setattr(module, "Stack", Known)
     return states
 
 
@@ -251,4 +252,19 @@ def test_an_environment_without_stacks_is_bad_input(
     environment: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["down", "--env", "nowhere"]) == ExitCode.BAD_INPUT
-    assert "neither Pulumi.nowhere.yaml nor Pulumi.nowhere-*.yaml" in capsys.readouterr().err
+    assert "neither Pulumi.nowhere.yaml nor Pulumi.nowhere-<region>.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["", "*", "env*", "../env"])
+def test_what_is_no_name_of_an_environment_destroys_nothing(
+    environment: dict[str, Any], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert main(["down", "--env", name]) == ExitCode.BAD_INPUT
+    assert f"'{name}' is no name of an environment" in capsys.readouterr().err
+
+
+def test_a_stack_and_an_environment_are_not_asked_for_together(
+    environment: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["down", "-s", "local", "--env", "env"]) == ExitCode.BAD_INPUT
+    assert "give one of them" in capsys.readouterr().err
