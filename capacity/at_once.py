@@ -12,11 +12,14 @@ from capacity.aws import AWS_ERRORS, AwsRefusedError, sorted_error, told_by
 
 Key = tuple[str, str]
 
+# A region that answers needs a second or two, with AWS's longest pause after throttling some ten.
+PATIENCE_S = 20.0
 _LONGEST = 200
 
 
 class AtOnce:
-    """Answers by (group, part), each a value or Missing. A group that is silent for `patience` seconds is given up.
+    """Answers by (group, part), each a value or Missing. A group that is silent for `patience` seconds is given up;
+    with math.inf none is.
 
     The threads are daemons: one that hangs in a socket keeps no process alive.
     """

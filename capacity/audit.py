@@ -1,10 +1,13 @@
 """What of a stack is still in an account: asked of AWS itself by tag and by name, whatever a state file says."""
 
+import functools
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from capacity import audit_ec2, audit_services
-from capacity.aws import AS_ENVIRONMENT, AWS_ERRORS, Access, AwsRefusedError, sorted_error, words_of
+from capacity.answers import Missing
+from capacity.at_once import AtOnce
+from capacity.aws import AS_ENVIRONMENT, Access
 from capacity.left import KINDS, Left, in_order
 from capacity.looking import NAME_TAG, Looking
 
@@ -32,7 +35,6 @@ LOOKS: Mapping[str, Look] = {
     "VPC": audit_ec2.networks,
 }
 assert tuple(LOOKS) == KINDS
-_AT_ONCE = 16
 
 
 def audit(
@@ -52,16 +54,21 @@ def audit(
         Looking(region=region, tags=tags, clusters=clusters, kept=kept, access=access)
         for region in dict.fromkeys(regions)
     ]
-    asked = [(at, kind) for at in places for kind in LOOKS]
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        return in_order(one for found in pool.map(lambda pair: _looked(*pair), asked) for one in found)
+    # Threads that Ctrl-C leaves behind, also where a region hangs.
+    at_once = AtOnce(math.inf)
+    for at in places:
+        at_once.expect(at.region, LOOKS)
+        for kind in LOOKS:
+            at_once.run(functools.partial(at_once.ask, at.region, kind, functools.partial(_looked, at, kind)))
+    while at_once.waiting():
+        at_once.wait(seconds=0.2)
+    return in_order(one for key, told in at_once.answers.items() for one in _found(key, told))
+
+
+def _found(key: tuple[str, str], told: list[Left] | Missing) -> list[Left]:
+    region, kind = key
+    return [Left(region=region, kind=kind, unknown=str(told))] if isinstance(told, Missing) else told
 
 
 def _looked(at: Looking, kind: str) -> list[Left]:
-    try:
-        return list(LOOKS[kind](at))
-    except (*AWS_ERRORS, AwsRefusedError) as error:
-        why = (
-            str(error) if isinstance(error, AwsRefusedError) else f"{words_of(error)}: {sorted_error(error).what_to_do}"
-        )
-        return [Left(region=at.region, kind=kind, unknown=why)]
+    return list(LOOKS[kind](at))

@@ -1,10 +1,12 @@
 """Whether capacity can be had now: the one certain answer is a reservation, made and cancelled in seconds."""
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from capacity import probe_reservation
+from capacity.answers import Missing
+from capacity.at_once import PATIENCE_S, AtOnce
 from capacity.aws import words_of
 from capacity.place import Place
 from capacity.probe_answer import Probe, Prober
@@ -17,6 +19,7 @@ __all__ = ["PROBE_TAG", "Leftover", "Probe", "Prober", "cancel_leftovers", "prob
 SPOT = "spot capacity cannot be reserved, so it cannot be probed: its placement score is the only sign before a launch"
 
 Say = Callable[[str], None]
+_PART = "left"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,21 +64,29 @@ def probe(
     return answers
 
 
-def cancel_leftovers(regions: Iterable[str], say: Say, *, by: Prober | None = None) -> list[Leftover]:
+def cancel_leftovers(
+    regions: Iterable[str], say: Say, *, by: Prober | None = None, patience: float = PATIENCE_S
+) -> list[Leftover]:
     """Cancels what probes that were killed have left in these regions, all at once; never fails.
 
-    A probe that is still at work, in this machine's other processes or elsewhere, is left alone.
+    A probe that is still at work, in this machine's other processes or elsewhere, is left alone. A region that is
+    silent for `patience` seconds holds up nothing, and may be interrupted.
     """
     by = by or Prober()
-    asked = list(dict.fromkeys(regions))
-    if not asked:
-        return []
-    with ThreadPoolExecutor(max_workers=min(len(asked), 32)) as pool:
-        found = [one for several in pool.map(lambda region: _leftovers(region, by), asked) for one in several]
+    at_once, found = AtOnce(patience), list[Leftover]()
+    for region in dict.fromkeys(regions):
+        at_once.expect(region, [_PART])
+        at_once.run(functools.partial(at_once.ask, region, _PART, functools.partial(_leftovers, region, by)))
+    while at_once.waiting():
+        at_once.wait(seconds=0.2)
+    for (region, _), told in sorted(at_once.answers.items()):
+        found += [Leftover(region=region, problem=str(told))] if isinstance(told, Missing) else told
     for one in found:
         if one.id:
             what = f"could not be cancelled: {one.problem}" if one.problem else "cancelled"
             say(f"{one.region}: reservation {one.id} of an earlier probe: {what}")
+        else:
+            say(f"{one.region}: whether an earlier probe has left something is not known: {one.problem}")
     return found
 
 
@@ -85,10 +96,7 @@ def total_usd(probes: Iterable[Probe]) -> float:
 
 
 def _leftovers(region: str, by: Prober) -> list[Leftover]:
-    try:
-        there = probe_reservation.find(region, access=by.access)
-    except REFUSALS as error:
-        return [Leftover(region=region, problem=words_of(error))]
+    there = probe_reservation.find(region, access=by.access)
     return [_cancelled(one, by) for one in there if one.left_behind(by.now())]
 
 

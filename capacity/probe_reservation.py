@@ -21,7 +21,7 @@ PROBE_TAG = "ray-train-efa:probe"
 _NAME_TAG = {"Key": "ray-train-efa/name", "Value": "ray-probe"}
 # EC2 ends a reservation within the hour after its end date; a probe itself takes seconds.
 LIVES = timedelta(minutes=15)
-# A probe of another machine that is older than this is none in progress.
+# A probe that is older than this is none in progress, whatever process has its number now.
 _IN_PROGRESS = timedelta(minutes=10)
 # In which it may bill.
 THERE = ["active", "pending", "scheduled", "payment-pending", "assessing", "delayed"]
@@ -42,14 +42,14 @@ class Found:
     created: datetime | None
 
     def left_behind(self, now: datetime) -> bool:
-        """Whether the probe that made it is over: its process gone, or on another machine and long ago."""
+        """Whether the probe that made it is over: long ago, or its process gone from this machine."""
         machine, _, rest = self.owner.partition("/")
         process, _, _token = rest.partition("/")
-        if machine == _machine() and process.isdecimal():
-            return int(process) == os.getpid() or not psutil.pid_exists(int(process))
-        if not process.isdecimal() or self.created is None:
+        if not process.isdecimal() or self.created is None or now - self.created > _IN_PROGRESS:
             return True
-        return now - self.created > _IN_PROGRESS
+        if machine != _machine():
+            return False
+        return int(process) == os.getpid() or not psutil.pid_exists(int(process))
 
 
 def new_owner() -> str:

@@ -11,14 +11,12 @@ from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
 
 from capacity import price_list, questions, reading
 from capacity.answers import ENABLED, NOT_ASKED, Missing, RegionAnswers
-from capacity.at_once import AtOnce
+from capacity.at_once import PATIENCE_S, AtOnce
 from capacity.aws import AS_ENVIRONMENT, Access, AwsRefusedError, client, who
 from capacity.cause import Cause
 from capacity.quotas import quota_of
 from capacity.request import Request, unknown_regions
 
-# A region that answers needs a second or two, with AWS's longest pause after throttling some ten.
-PATIENCE_S = 20.0
 _STILL_WAITING_S = 5.0
 # What is asked of no region in particular.
 _ACCOUNT = ""

@@ -4,30 +4,34 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from capacity import explain, table
+from capacity.answers import RegionAnswers
+from capacity.aws import AS_ENVIRONMENT, Access
 from capacity.choice import Choice, ProbeLike, choose
 from capacity.request import Request
 from capacity.survey import survey
 from efactl.exit_codes import ExitCode
+from efactl.region_stacks import checked
+from efactl.stack import FOLDER, Stack
 from workload.errors import BadInputError
-
-_ROOT = Path(__file__).parents[1]
 
 
 def capacity(
     request: Request, *, probe: bool, all_places: bool, write: str, explained: bool, as_json: bool
 ) -> ExitCode:
     """NO_CAPACITY where no place is left. `write` is an environment, whose stack file for the best place is made."""
-    _check_environment(write)
+    access = _access(write)
     asked_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    answers = survey(request, _say)
+    answers = survey(request, _say, access=access)
+    if probe and _freed(answers, access):
+        _say("what an earlier probe held is free again: every region is asked once more")
+        answers = survey(request, _say, access=access)
     choice = choose(request, answers)
     probes: Sequence[ProbeLike] = ()
     if probe:
-        probes = _probed(choice, all_places=all_places)
+        probes = _probed(choice, access, all_places=all_places)
         choice = choose(request, answers, probes)
     if as_json:
         print(json.dumps(_contract(choice, probes, asked_at), indent=2))
@@ -47,7 +51,16 @@ def _contract(choice: Choice, probes: Sequence[ProbeLike], asked_at: str) -> dic
     return {**choice.as_dict(), "asked_at": asked_at, "probe_usd": round(sum(known), 4) if probes else None}
 
 
-def _probed(choice: Choice, *, all_places: bool) -> Sequence[ProbeLike]:
+def _freed(answers: Sequence[RegionAnswers], access: Access) -> bool:
+    """Whether a reservation that a killed probe left was cancelled: it may have been what put its own region out."""
+    from capacity.probe import Prober, cancel_leftovers
+
+    answered = [one.region for one in answers if one.trouble is None and one.zones]
+    found = cancel_leftovers(answered, _say, by=Prober(access=access))
+    return any(one.id and not one.problem for one in found)
+
+
+def _probed(choice: Choice, access: Access, *, all_places: bool) -> Sequence[ProbeLike]:
     """None where the best place is held already: that is more than a probe can tell."""
     from capacity.probe import Prober, probe, total_usd
 
@@ -60,7 +73,7 @@ def _probed(choice: Choice, *, all_places: bool) -> Sequence[ProbeLike]:
         return ()
     nodes = choice.request.nodes
     hourly = {one.region: one.usd_per_hour and one.usd_per_hour / nodes for one in choice.candidates if one.eligible}
-    probes = probe(choice.request, places, all_places=all_places, say=_say, by=Prober(hourly=hourly))
+    probes = probe(choice.request, places, all_places=all_places, say=_say, by=Prober(access=access, hourly=hourly))
     asked = [one for one in probes if one.outcome != "not-asked"]
     _say(f"{len(asked)} of {len(places)} places probed, for at most {total_usd(probes):.2f} USD")
     return probes
@@ -72,16 +85,22 @@ def _certain(choice: Choice) -> bool:
     return choice.request.spot or bool(best.reservation) or (best.probe or {}).get("outcome") in ("yes", "left")
 
 
-def _check_environment(name: str) -> None:
-    """Before a survey that would be for nothing. Raises BadInputError."""
-    if name and not (_ROOT / f"Pulumi.{name}.yaml").exists():
-        raise BadInputError(f"--write {name}: there is no Pulumi.{name}.yaml to make a region's file from")
+def _access(environment: str) -> Access:
+    """As whom the environment's own settings have AWS asked: zones' names and quotas are an account's. Raises
+    BadInputError for one that there is not, before a survey that would be for nothing."""
+    if not environment:
+        return AS_ENVIRONMENT
+    if not (FOLDER / f"Pulumi.{checked(environment)}.yaml").exists():
+        raise BadInputError(
+            f"--write {environment}: there is no Pulumi.{environment}.yaml to make a region's file from"
+        )
+    return Stack(environment).access()
 
 
 def _write(environment: str, choice: Choice) -> None:
     from capacity.stack_file import write
 
-    write(environment, choice.plan[0], choice, folder=_ROOT, base=environment, say=_say)
+    write(environment, choice.plan[0], choice, folder=FOLDER, base=environment, say=_say)
 
 
 def _say(line: str) -> None:

@@ -12,7 +12,7 @@ from capacity.place import Place
 from capacity.pulumi_cli import PulumiCli
 from capacity.request import Request
 from capacity.stack_settings import name_of
-from efactl import leftovers
+from efactl import leftovers, teardown
 from efactl.region_stacks import checked, region_stacks
 from efactl.stack import FOLDER, PROJECT, Stack
 from workload.errors import BadInputError
@@ -44,12 +44,7 @@ class Environment:
             raise BadInputError(
                 f"stack {name} is for a capacity block, whose zone is its own: `efactl up -s {name}` brings it up"
             )
-        roles = base.foreign_config("aws:assumeRoles") or []
-        access = Access(
-            profile=str(base.foreign_config("aws:profile") or ""),
-            role_arn=next((str(role["roleArn"]) for role in roles), ""),
-        )
-        return cls(name=name, base=base, cli=PulumiCli(FOLDER), access=access)
+        return cls(name=name, base=base, cli=PulumiCli(FOLDER), access=base.access())
 
     def request(self, regions: tuple[str, ...] | None, max_hourly: float | None) -> Request:
         return Request(
@@ -61,7 +56,8 @@ class Environment:
         )
 
     def look(self) -> None:
-        """Reads every stack's state. Raises BadInputError where the environment's own stack, of no region, is up."""
+        """Reads every stack's state. Raises BadInputError where the environment's own stack, of no region, is up, and
+        ReportedError for credentials of another account than one of them was made in."""
         own = [one for one in self.cli.resources(self.name) or [] if one["type"].startswith("aws:") and one.get("id")]
         if own:
             raise BadInputError(
@@ -69,7 +65,10 @@ class Environment:
                 f"with it, `efactl down -s {self.name}` ends it; --env makes a stack for each region beside it"
             )
         for region, stack in region_stacks(self.name).items():
-            self._note(region, self.cli.resources(stack.name) or [])
+            resources = self.cli.resources(stack.name) or []
+            # Before anything is asked about the nodes: another account knows nothing of them, and says they are gone.
+            teardown.made_where(stack, resources)
+            self._note(region, resources)
 
     def look_again(self, region: str) -> None:
         self._note(region, self.cli.resources(self.stack_of(region)) or [])

@@ -54,6 +54,16 @@ class Stack:
         """A setting of another namespace (`aws:region`), as the stack's file has it."""
         return self._configured().get(name)
 
+    def access(self) -> "Access":
+        """As whom the stack's settings have AWS asked."""
+        from capacity.aws import Access
+
+        roles = self.foreign_config("aws:assumeRoles") or []
+        return Access(
+            profile=str(self.foreign_config("aws:profile") or ""),
+            role_arn=next((str(role["roleArn"]) for role in roles), ""),
+        )
+
     def _configured(self) -> dict[str, Any]:
         return (yaml.safe_load(self.file.read_text()) or {}).get("config") or {}
 

@@ -38,17 +38,13 @@ def made(stack: Stack, resources: Sequence[Mapping[str, Any]]) -> Made | None:
     regions = tuple(dict.fromkeys([*([str(region)] if region else []), *leftovers.regions(resources)]))
     if not regions:
         return None
-    roles = stack.foreign_config("aws:assumeRoles") or []
     existing = fixed.get("eksExistingCluster") or stack.config("eksExistingCluster")
     return Made(
         stack=stack.name,
         account=fixed.get("aws account") or leftovers.account(resources),
         regions=regions,
         name=fixed.get("eksName") or stack.config("eksName") or f"ray-{stack.name}",
-        access=Access(
-            profile=str(stack.foreign_config("aws:profile") or ""),
-            role_arn=next((str(role["roleArn"]) for role in roles), ""),
-        ),
+        access=stack.access(),
         clusters=(str(existing),) if existing else (),
         kept=_KEPT if stack.is_on("storageKeep") else (),
     )

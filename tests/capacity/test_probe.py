@@ -107,6 +107,7 @@ def test_the_cost_is_the_price_of_the_seconds_and_of_a_minute_at_least(aws: AwsS
     ("code", "cause"),
     [
         ("VcpuLimitExceeded", Cause.QUOTA),
+        ("MaxFleetCountExceeded", Cause.QUOTA),
         ("UnauthorizedOperation", Cause.PERMISSION),
         ("OptInRequired", Cause.SETTING),
         ("AuthFailure", Cause.CREDENTIALS),
@@ -122,6 +123,23 @@ def test_what_every_zone_of_a_region_would_repeat_is_asked_once_and_other_region
     assert spared.outcome == "not-asked"
     assert "in all of us-west-2" in spared.text
     assert other.outcome == "yes"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "InsufficientInstanceCapacity",
+        "InsufficientReservedInstanceCapacity",
+        "ReservationCapacityExceeded",
+        "Unsupported",
+        "MaxSpotInstanceCountExceeded",
+        "SpotMaxPriceTooLow",
+    ],
+)
+def test_what_the_next_zone_may_have_moves_on_to_it(aws: AwsServer, code: str) -> None:
+    aws.faults = [Fault(CREATE, code, "There is none.")]
+    refused, other = probed(A, B)
+    assert (refused.outcome, refused.cause, other.outcome) == ("no", Cause.CAPACITY, "yes")
 
 
 def test_throttling_closes_no_region(aws: AwsServer) -> None:
@@ -238,9 +256,13 @@ def test_a_probe_that_is_at_work_elsewhere_is_let_be_until_it_is_old(aws: AwsSer
     other = "0123456789ab/17/token"
     working, old = put(aws, other), put(aws, other, age=timedelta(minutes=11))
     mine = put(aws, probe_reservation.new_owner().replace(f"/{os.getpid()}/", f"/{os.getppid()}/"))
+    # A process that has its number by now: the probe's own was done in seconds.
+    old_number = put(
+        aws, probe_reservation.new_owner().replace(f"/{os.getpid()}/", f"/{os.getppid()}/"), age=timedelta(minutes=11)
+    )
     unreadable = put(aws, "by hand")
     found = cancel_leftovers(["us-west-2"], lambda _line: None, by=NOW)
-    assert {one.id for one in found} == {old, unreadable}
+    assert {one.id for one in found} == {old, old_number, unreadable}
     assert set(aws.reservations.billing()) == {working, mine}
 
 
@@ -262,6 +284,24 @@ def test_a_region_that_does_not_answer_hides_no_other_ones_leftovers(aws: AwsSer
     silent, found = cancel_leftovers(["eu-south-2", "us-east-1"], lambda _line: None, by=NOW)
     assert "AuthFailure" in silent.problem
     assert (found.id, aws.reservations.billing()) == (id, [])
+
+
+def test_a_region_that_hangs_holds_up_nothing_and_is_said(aws: AwsServer) -> None:
+    id = put(aws, "by hand", region="us-east-1")
+    speak, said = threading.Event(), list[str]()
+
+    def hang(asked: Asked) -> None:
+        if asked.region == "eu-south-2":
+            speak.wait(60)
+
+    aws.on_call = hang
+    try:
+        _silent, found = cancel_leftovers(["eu-south-2", "us-east-1"], said.append, by=NOW, patience=1.0)
+        assert not speak.is_set()
+    finally:
+        speak.set()
+    assert found.id == id
+    assert any(line.startswith("eu-south-2: whether an earlier probe has left something is not known") for line in said)
 
 
 def test_without_the_right_to_look_for_leftovers_the_probe_goes_on(aws: AwsServer) -> None:

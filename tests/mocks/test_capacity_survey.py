@@ -10,11 +10,12 @@ from typing import Any
 import botocore.session  # type: ignore[import-untyped]
 import pytest
 
-from capacity import aws
-from capacity import survey as surveying
+from capacity import at_once, aws
 from capacity.answers import Missing
 from capacity.request import Request
 from capacity.survey import survey
+from efactl import capacity as capacity_command
+from efactl import stack as stacks
 from efactl.__main__ import main
 from tests.support import capacity_account
 from tests.support.capacity_account import CapacityAccount, Fault, instance, reservation
@@ -398,6 +399,31 @@ def test_a_probe_refused_everywhere_is_no_capacity(account: CapacityAccount, efa
     assert said.plan == []
 
 
+def test_what_a_killed_probe_left_is_cancelled_also_where_it_takes_the_regions_whole_quota(
+    account: CapacityAccount, efactl: Efactl
+) -> None:
+    account.quotas["us-west-2", ON_DEMAND] = 96.0
+    tags = [{"Key": "ray-train-efa:probe", "Value": "by hand"}]
+    left = {**reservation("cr-left", "us-west-2a", Tags=tags), "region": "us-west-2"}
+    account.reservations.there["cr-left"] = left
+    account.held["us-west-2"] = [left]
+    said = efactl("--json", "--probe")
+    assert account.reservations.billing() == []
+    assert "cr-left of an earlier probe: cancelled" in said.err
+    assert said.code == 0, "its vCPUs are free again"
+
+
+def test_a_kept_place_is_looked_for_as_whom_the_environment_is_brought_up(
+    account: CapacityAccount, efactl: Efactl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Pulumi.odd.yaml").write_text("config:\n  aws:profile: odd-profile\n")
+    for module in (capacity_command, stacks):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    said = efactl("--write", "odd")
+    assert said.code == 1
+    assert "odd-profile" in said.err
+
+
 def test_what_is_held_already_is_not_probed(account: CapacityAccount, efactl: Efactl) -> None:
     account.held["us-west-2"] = [reservation("cr-fits", "us-west-2b")]
     said = efactl("--json", "--probe")
@@ -436,4 +462,4 @@ def test_answers_are_fit_for_json(account: CapacityAccount) -> None:
 
 
 def test_the_patience_is_longer_than_a_retry_and_shorter_than_a_user(account: CapacityAccount) -> None:
-    assert 10 <= surveying.PATIENCE_S <= 30
+    assert 10 <= at_once.PATIENCE_S <= 30
