@@ -155,12 +155,12 @@ def _bucket_tags(s3: Any, name: str) -> list[dict[str, str]]:
 
 
 def _key_tags(kms: Any, key: str) -> list[dict[str, str]]:
-    """Without KMS's own names of Key and Value. A key whose own policy shuts the account's IAM out is none of ours."""
+    """Without KMS's own names of Key and Value. A key whose own policy shuts these credentials out is none of ours."""
     try:
         pages = kms.get_paginator("list_resource_tags").paginate(KeyId=key)
         found = [tag for page in pages for tag in page["Tags"]]
     except ClientError as error:
-        if "no resource-based policy" in str(error):
+        if "resource-based policy" in str(error):
             return []
         raise
     return [{"Key": tag["TagKey"], "Value": tag["TagValue"]} for tag in found]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from capacity.answers import Missing, RegionAnswers, TypeFacts
-from capacity.candidate import Candidate
+from capacity.candidate import Candidate, Out
 from capacity.cause import Sorted
 from capacity.judgement import candidates
 from capacity.place import Place
@@ -49,6 +49,11 @@ class Choice:
     @property
     def needed_vcpus(self) -> int | None:
         return None if self.facts is None else self.facts.vcpus * self.request.nodes
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether no region said anything: AWS could not be asked at all."""
+        return all(any(why is Out.NO_ANSWER for why, _ in one.outs) for one in self.candidates)
 
     def of(self, place: Place) -> Candidate:
         """The candidate of a place of the plan."""

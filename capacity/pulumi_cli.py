@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -40,11 +41,21 @@ class PulumiCli:
         return (json.loads(done.stdout).get("deployment") or {}).get("resources") or []
 
     def _done(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
+        """Ctrl-C is passed on once, and raised when pulumi has ended: killed, it would forget what is under way."""
+        process = subprocess.Popen(
             [self._command, *arguments, "--non-interactive"],
             cwd=self._folder,
             env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
+        try:
+            out, errors = process.communicate()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, errors)

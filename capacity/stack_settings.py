@@ -129,8 +129,8 @@ def _capacity(
     # A capacity block and spot are other markets than the one that was looked at.
     if mode == "none":
         return {"gpuMarket": "on-demand"}
-    until = until or str(_of(settings, "capacityUntil") or "")
-    if not _is_ahead(until, now):
+    # What is asked for is the end, however near; what the file has may be of an earlier day.
+    if not until and not _is_ahead(until := str(_of(settings, "capacityUntil") or ""), now):
         later = now.astimezone(UTC) + _RESERVED_FOR + timedelta(hours=1)
         until = later.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"capacity": "reserve", "capacityUntil": until, "gpuMarket": "on-demand"}

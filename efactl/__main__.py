@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import math
+import os
 import sys
 from collections.abc import Sequence
 
@@ -127,12 +128,25 @@ def _ratio(text: str) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     try:
-        return int(_do(asked))
+        return _flushed(_do(asked))
     except ReportedError as error:
         print(f"efactl {asked.command}: {error}", file=sys.stderr)
         return int(ExitCode.BAD_INPUT if isinstance(error, BadInputError) else ExitCode.FAILED)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read it (head, a pager) has gone; the rest goes nowhere, also at this process's end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        return int(ExitCode.FAILED)
+
+
+def _flushed(code: ExitCode) -> int:
+    """What cannot be written is known before the end."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return int(code)
 
 
 def _do(asked: argparse.Namespace) -> ExitCode:

@@ -1,6 +1,9 @@
 """`efactl up --env ENV`: through zones and regions until the GPU nodes run; what was left on the way is ended."""
 
+import json
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from capacity import table, ttl
@@ -32,7 +35,8 @@ def bring_up(wanted: Wanted) -> ExitCode:
     plan = _plan(env, choice, journal, wanted)
     if not plan:
         say("\n".join(table.lines(choice)))
-        return ExitCode.NO_CAPACITY
+        _tell(plan, wanted)
+        return ExitCode.FAILED if choice.unanswered else ExitCode.NO_CAPACITY
     hours = ttl.duration(wanted.ttl).total_seconds() / 3600 if wanted.ttl else None
     shown = bring_up_plan.lines(
         plan,
@@ -45,10 +49,9 @@ def bring_up(wanted: Wanted) -> ExitCode:
         trains=wanted.train,
     )
     print("\n".join(shown), file=sys.stderr if wanted.as_json else sys.stdout, flush=True)
-    if wanted.plan_only:
-        return ExitCode.OK
-    if not (wanted.yes or _agreed()):
+    if wanted.plan_only or not (wanted.yes or _agreed()):
         say("nothing was changed")
+        _tell(plan, wanted)
         return ExitCode.OK
     journey = Journey(env=env, choice=choice, plan=tuple(one.place for one in plan), journal=journal, wanted=wanted)
     return journey.run(until)
@@ -67,10 +70,28 @@ def _plan(env: Environment, choice: Choice, journal: Journal, wanted: Wanted) ->
         )
         for place in places
     ]
-    plan, out = bring_up_plan.affordable(priced, wanted.max_hourly)
+    plan, out = bring_up_plan.affordable(priced, *_most(env, wanted))
     for line in out:
         say(line)
     return plan
+
+
+def _most(env: Environment, wanted: Wanted) -> tuple[float | None, str]:
+    """The limit and its name: the setting's own is what the stack's `up` would refuse a place by."""
+    if wanted.max_hourly is not None:
+        return wanted.max_hourly, "--max-hourly"
+    setting = str(env.base.config("maxHourlyUsd") or "")
+    try:
+        return (float(setting) if setting else None), "maxHourlyUsd"
+    except ValueError:
+        raise BadInputError(f"maxHourlyUsd '{setting}' of stack {wanted.env} is no amount in USD") from None
+
+
+def _tell(plan: Sequence[Priced], wanted: Wanted) -> None:
+    """The facts of a bring-up that changed nothing."""
+    if wanted.as_json:
+        facts = [{**asdict(one.place), "usd_per_hour": one.hourly} for one in plan]
+        print(json.dumps({"stack": None, "plan": facts}, indent=2))
 
 
 def _agreed() -> bool:

@@ -26,12 +26,14 @@ class Priced:
         return f"{'about' if self.around is not None else 'at least'} ${self.hourly:.2f} an hour"
 
 
-def affordable(plan: Sequence[Priced], most: float | None) -> tuple[list[Priced], list[str]]:
-    """Those within `most` USD an hour, and why each other one is not. What is not known is not within."""
+def affordable(
+    plan: Sequence[Priced], most: float | None, named: str = "--max-hourly"
+) -> tuple[list[Priced], list[str]]:
+    """Those within `most` USD an hour (`named`), and why each other one is not. What is not known is not within."""
     if most is None:
         return list(plan), []
     fitting = [one for one in plan if one.hourly is not None and one.around is not None and one.hourly <= most]
-    out = [f"{one.place.zone}: {one.said()}, and --max-hourly is {most:g}" for one in plan if one not in fitting]
+    out = [f"{one.place.zone}: {one.said()}, and {named} is {most:g}" for one in plan if one not in fitting]
     return fitting, out
 
 

@@ -21,7 +21,8 @@ from workload.errors import BadInputError
 def capacity(
     request: Request, *, probe: bool, all_places: bool, write: str, explained: bool, as_json: bool
 ) -> ExitCode:
-    """NO_CAPACITY where no place is left. `write` is an environment, whose stack file for the best place is made."""
+    """NO_CAPACITY where no place is left, FAILED where no region answered. `write` is an environment, whose stack
+    file for the best place is made."""
     access = _access(write)
     asked_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     answers = survey(request, _say, access=access)
@@ -39,6 +40,8 @@ def capacity(
         print("\n".join(table.lines(choice)))
         if explained:
             print("\n".join(["", *explain.lines(choice)]))
+    if choice.unanswered:
+        return ExitCode.FAILED
     if not choice.plan or (probe and not _certain(choice)):
         return ExitCode.NO_CAPACITY
     if write:

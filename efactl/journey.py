@@ -1,5 +1,6 @@
 """The way of a bring-up: what the pure fail-over decides, done, until it runs or there is nothing more to try."""
 
+import contextlib
 import json
 import sys
 import time
@@ -146,7 +147,8 @@ class Journey:
 
     def _ended(self, end: End) -> ExitCode:
         # What a further run may have to end, should it go elsewhere.
-        begun = [region for region in self.journal.mine if self.env.held[region].things]
+        held = self.env.held
+        begun = [region for region in self.journal.mine if region in held and held[region].things]
         self.journal.close(left=end.left if end.place else begun)
         for region in end.left:
             say(f"still there: stack {self.env.stack_of(region)}: `efactl down -s {self.env.stack_of(region)}` ends it")
@@ -199,4 +201,6 @@ def _short(text: str, most: int = 600) -> str:
 
 
 def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    # Nobody who reads is no reason to leave what is under way alone.
+    with contextlib.suppress(BrokenPipeError):
+        print(line, file=sys.stderr, flush=True)

@@ -22,13 +22,14 @@ def settle(
     An end that was begun is finished, and control plane and node groups are asked how they are: an interrupted engine
     writes down what it meant to do. Raises ReportedError where Pulumi or AWS refuses.
     """
-    exported = json.loads(cli.run("stack", "export", "--stack", stack))
-    deployment = exported.get("deployment") or {}
-    ending = pending.deleting(deployment)
-    made = pending.creating(deployment)
-    if made:
+    exported, deployment = _exported(cli, stack)
+    if made := pending.creating(deployment):
         say(f"stack {stack} was interrupted while it made {', '.join(_named(one) for one in made)}")
         adoption.wait_for_cluster(made, say, region=region, access=access)
+        # The wait may have been a quarter of an hour: what is put back must be what is there now.
+        exported, deployment = _exported(cli, stack)
+    ending = pending.deleting(deployment)
+    if made := pending.creating(deployment):
         in_aws = adoption.tagged(made, region=region, name=name, access=access)
         found = pending.recovery(made, deployment.get("resources") or [], in_aws)
         for token, inputs in found.undone:
@@ -54,6 +55,11 @@ def settle(
         _targeted(cli, "destroy", stack, list(dict.fromkeys(ending)), "--target-dependents")
     _targeted(cli, "refresh", stack, changed)
     return (cli.resources(stack) or []) if changed or ending else resources
+
+
+def _exported(cli: PulumiCli, stack: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    exported = json.loads(cli.run("stack", "export", "--stack", stack))
+    return exported, exported.get("deployment") or {}
 
 
 def _is_asked(resource: Mapping[str, Any]) -> bool:

@@ -141,12 +141,8 @@ class Stack:
 
     def release_dead_locks(self) -> list[str]:
         """Removes locks that a killed `pulumi` of this machine left in a file backend; says which."""
-        backend = urlparse(self._backend())
-        if backend.scheme != "file":
-            return []
-        folder = Path(backend.path) / ".pulumi" / "locks" / "organization" / PROJECT / self.name
         released = []
-        for lock in sorted(folder.glob("*.json")):
+        for lock in self._locks():
             try:
                 holder = json.loads(lock.read_text())
                 dead = holder["hostname"] == socket.gethostname() and not psutil.pid_exists(int(holder["pid"]))
@@ -157,10 +153,33 @@ class Stack:
                 released.append(f"released the lock of a pulumi (pid {holder['pid']}) that no longer runs")
         return released
 
+    def check_unlocked(self) -> None:
+        """Raises ReportedError where another pulumi is at work on it (told by a file backend): what it has under way is
+        not what a killed one left. Dead locks are released before."""
+        for lock in self._locks():
+            try:
+                holder = json.loads(lock.read_text())
+                named = f"pid {holder['pid']} on {holder['hostname']}"
+            except (OSError, ValueError, KeyError, TypeError):
+                named = str(lock)
+            raise ReportedError(
+                f"another pulumi is at work on stack {self.name} ({named}): nothing was changed. Run it again once "
+                "that one has ended"
+            )
+
+    def _locks(self) -> list[Path]:
+        backend = urlparse(self._backend())
+        if backend.scheme != "file":
+            return []
+        folder = Path(backend.path) / ".pulumi" / "locks" / "organization" / PROJECT / self.name
+        return sorted(folder.glob("*.json"))
+
     def settle(
         self, say: Callable[[str], None], *, region: str, name: str, access: "Access"
     ) -> list[Mapping[str, Any]]:
-        """Ends what a killed `pulumi` left open in AWS (efactl/settle.py); returns the resources afterwards."""
+        """Ends what a killed `pulumi` left open in AWS (efactl/settle.py); returns the resources afterwards. Raises
+        ReportedError where one is at work."""
+        self.check_unlocked()
         from capacity.pulumi_cli import PulumiCli
         from efactl.settle import settle
 

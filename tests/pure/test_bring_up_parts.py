@@ -3,10 +3,11 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from capacity.candidate import Candidate
 from capacity.cause import Cause, Sorted
 from capacity.choice import Choice
 from capacity.failover import Attempt, End
@@ -15,9 +16,10 @@ from capacity.phases import Progress, clock, phase_of
 from capacity.place import Place
 from capacity.plan_cost import around_nodes
 from capacity.request import Request
-from efactl import bring_up_plan, commands
+from efactl import bring_up, bring_up_plan, commands
 from efactl.__main__ import main
 from efactl.bring_up_plan import Priced
+from efactl.environment import Environment
 from efactl.exit_codes import ExitCode
 from efactl.journal import Journal
 from efactl.journey import Journey, Wanted
@@ -143,6 +145,10 @@ def test_a_journal_keeps_what_was_begun_and_refused_and_forgets_what_is_old(tmp_
 def test_options_of_a_bring_up_without_an_environment_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "-s", "local", "--ttl", "4h"]) == 2
     assert "go with --env" in capsys.readouterr().err
+    assert main(["up", "--regions", "us-west-2"]) == 2
+    assert "go with --env" in capsys.readouterr().err
+    assert main(["up", "--env", "", "-y"]) == 2
+    assert "'' is no name of an environment" in capsys.readouterr().err
     assert main(["up", "--env", "local", "-y"]) == 2
     assert "is of platform local, which stands where it stands" in capsys.readouterr().err
     assert main(["up", "--env", "dev", "-y", "--ttl", "soon"]) == 2
@@ -190,3 +196,45 @@ def test_the_job_runs_only_where_asked_for_and_once_everything_is_up(
     assert len(ran) == runs
     assert environment.settings == [("us-west-2", {"train": "true"})] * runs
     assert code == (ExitCode.REFUTED if runs else ExitCode.OK if end.place else ExitCode.NO_CAPACITY)
+
+
+def test_a_region_that_was_begun_and_whose_file_is_gone_is_no_error(tmp_path: Path) -> None:
+    environment: Any = FakeEnvironment()
+    journey = Journey(
+        env=environment,
+        choice=Choice(request=Request(), facts=None, candidates=(), plan=(WEST,)),
+        plan=(WEST,),
+        journal=Journal(file=tmp_path / "up-dev.json", mine=["eu-west-1"]),
+        wanted=Wanted(env="dev"),
+    )
+    assert journey._ended(End()) == ExitCode.NO_CAPACITY
+
+
+def test_the_settings_own_limit_leaves_out_what_the_stacks_up_would_refuse() -> None:
+    fitting, out = bring_up_plan.affordable(PRICED, 9.0, "maxHourlyUsd")
+    assert fitting == []
+    assert out[0] == "us-west-2a: about $9.60 an hour, and maxHourlyUsd is 9"
+
+
+def test_a_bring_up_that_changes_nothing_tells_its_plan_as_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Dear(FakeEnvironment):
+        base = Stack("dev")
+        access = None
+        billing: ClassVar[dict[str, list[str]]] = {}
+
+        def request(self, regions: tuple[str, ...] | None, max_hourly: float | None) -> Request:
+            return Request(regions=regions, max_hourly=max_hourly)
+
+        def look(self) -> None: ...
+
+    monkeypatch.setattr(Environment, "of", lambda _name: Dear())
+    monkeypatch.setattr(bring_up, "survey", lambda *_, **__: ())
+    zone = Candidate(region=WEST.region, zone=WEST.zone, zone_id=WEST.zone_id, usd_per_hour=9.2)
+    found = Choice(request=Request(), facts=None, candidates=(zone,), plan=(WEST,))
+    monkeypatch.setattr(bring_up, "choose", lambda *_: found)
+    assert main(["up", "--env", "dev", "--plan", "--json"]) == ExitCode.OK
+    assert [one["zone"] for one in json.loads(capsys.readouterr().out)["plan"]] == ["us-west-2a"]
+    assert main(["up", "--env", "dev", "--plan", "--json", "--max-hourly", "1"]) == ExitCode.NO_CAPACITY
+    assert json.loads(capsys.readouterr().out)["plan"] == []

@@ -63,6 +63,8 @@ def test_a_reservation_that_would_be_over_gets_an_end_half_a_day_away(was: str) 
     assert changed({**FILE, "capacityUntil": was}) == {"capacityUntil": "2026-12-02T01:00:00Z"}
     wished = "2026-12-01T16:10:00Z"
     assert changed({**FILE, "capacityUntil": was}, until=wished) == {"capacityUntil": wished}
+    soon = "2026-12-01T12:35:00Z"
+    assert changed({**FILE, "capacityUntil": was}, until=soon) == {"capacityUntil": soon}, "--ttl 30m"
 
 
 def test_launching_straight_and_a_held_reservation_of_that_zone_stay_the_users_choice() -> None:
