@@ -43,7 +43,7 @@ def write(
     fresh = not file.exists()
     if not (source if fresh else file).exists():
         raise BadInputError(f"there is no {source.name} to make {file.name} from")
-    text = (source if fresh else file).read_text(encoding="utf-8")
+    text, ends = read(source if fresh else file)
     if fresh:
         text = _for_region(text, place, source, say)
     wanted = changes(stack_text.settings_of(text), place, choice, until=until, now=now)
@@ -61,7 +61,7 @@ def write(
     try:
         if fresh:
             bare = stack_text.without(text, [*stack_text.secret_keys(text), *stack_text.ENCRYPTION])
-            _put(file, bare)
+            put(file, bare, ends)
         if there is None:
             _init(cli, stack, stack_text.encryption_of(source.read_text(encoding="utf-8")) if fresh else {})
             made = True
@@ -69,7 +69,7 @@ def write(
             text = _encrypted_anew(cli, text, file, base=base, stack=stack)
         elif made:
             text = stack_text.with_encryption(text, stack_text.encryption_of(file.read_text(encoding="utf-8")))
-        _put(file, text)
+        put(file, text, ends)
     except BaseException:
         if fresh:
             if made:
@@ -117,8 +117,14 @@ def _encrypted_anew(cli: PulumiCli, text: str, file: Path, *, base: str, stack: 
     return stack_text.with_encryption(text, stack_text.encryption_of(given))
 
 
-def _put(file: Path, text: str) -> None:
+def read(file: Path) -> tuple[str, str]:
+    """The text with plain line ends, and those it has."""
+    content = file.read_bytes()
+    return file.read_text(encoding="utf-8-sig"), "\r\n" if b"\r\n" in content else "\n"
+
+
+def put(file: Path, text: str, ends: str) -> None:
     """Whole or not at all."""
     beside = file.with_name(f".{file.name}.new")
-    beside.write_text(text, encoding="utf-8")
+    beside.write_text(text, encoding="utf-8", newline=ends)
     beside.replace(file)

@@ -116,7 +116,10 @@ def _top(text: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
 
 
 def _end(text: str, node: yaml.Node) -> int:
-    """Where a value's own text ends: a block's mark lies behind the comments that follow it."""
+    """Where a value's own text ends: a block's mark lies behind the comments that follow it, a text block's (| or >)
+    at the beginning of the next line."""
+    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
+        return len(text[: node.end_mark.index].rstrip())
     block = isinstance(node, yaml.CollectionNode) and not node.flow_style
     if not block:
         return node.end_mark.index

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capacity import stack_text
+from capacity import stack_file, stack_text
 from capacity.aws import Access
 from capacity.held import Held, held
 from capacity.place import Place
@@ -92,11 +92,11 @@ class Environment:
     def set(self, region: str, **settings: str) -> None:
         """Writes settings into the region's file, its comments left as they are."""
         file = self.file(region)
-        text = file.read_text(encoding="utf-8")
+        text, ends = stack_file.read(file)
         for key, value in settings.items():
             after = (f"{PROJECT}:capacityUntil", f"{PROJECT}:gpuZone")
             text = stack_text.with_setting(text, f"{PROJECT}:{key}", value, after=after)
-        file.write_text(text, encoding="utf-8")
+        stack_file.put(file, text, ends)
 
     def file(self, region: str) -> Path:
         return FOLDER / f"Pulumi.{self.stack_of(region)}.yaml"

@@ -1,11 +1,13 @@
 """A stack's file is changed where it must be, and nowhere else."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity import stack_text
+from capacity import stack_file, stack_text
 from workload.errors import BadInputError
 
 TEXT = """\
@@ -52,6 +54,25 @@ def test_a_new_setting_stands_below_the_one_it_belongs_to_or_at_the_end() -> Non
     assert list(stack_text.settings_of(last))[-1] == "p:new"
     unended = "config:\n  a: b"
     assert stack_text.with_setting(unended, "c", "d") == "config:\n  a: b\n  c: d"
+
+
+@pytest.mark.parametrize("style", ["|", ">-"])
+def test_behind_a_text_over_several_lines_comes_the_next_setting_and_nothing_else(style: str) -> None:
+    text = f"config:\n  a: {style}\n    one\n    two\nencryptionsalt: v1:abc\n"
+    more = stack_text.with_setting(text, "b", "c")
+    assert more == text.replace("two\n", "two\n  b: c\n")
+    assert stack_text.without(more, ["a"]) == "config:\n  b: c\nencryptionsalt: v1:abc\n"
+    assert stack_text.settings_of(stack_text.with_setting(more, "a", "x")) == {"a": "x", "b": "c"}
+
+
+def test_a_file_keeps_the_line_ends_that_it_has(tmp_path: Path) -> None:
+    for ends in ("\n", "\r\n"):
+        file = tmp_path / "Pulumi.dev.yaml"
+        file.write_bytes(f"\ufeff# What for{ends}config:{ends}  a: b{ends}".encode())
+        text, kept = stack_file.read(file)
+        assert text == "# What for\nconfig:\n  a: b\n"
+        stack_file.put(file, stack_text.with_setting(text, "a", "c"), kept)
+        assert file.read_bytes() == f"# What for{ends}config:{ends}  a: c{ends}".encode()
 
 
 def test_what_is_taken_out_goes_with_its_lines() -> None:
