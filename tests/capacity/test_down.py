@@ -11,6 +11,7 @@ from capacity.audit import NAME_TAG
 from efactl import down, down_env, leftovers, region_stacks, teardown
 from efactl import stack as stacks
 from efactl.__main__ import main
+from efactl.environment import Environment
 from efactl.exit_codes import ExitCode
 from efactl.stack import Stack
 from tests.capacity.test_audit import bucket, tagged
@@ -261,6 +262,21 @@ def test_what_is_no_name_of_an_environment_destroys_nothing(
 ) -> None:
     assert main(["down", "--env", name]) == ExitCode.BAD_INPUT
     assert f"'{name}' is no name of an environment" in capsys.readouterr().err
+
+
+def test_a_bring_up_asks_whose_account_its_stacks_are_before_anything_else(
+    aws: AwsServer, environment: dict[str, Any]
+) -> None:
+    """Another account would say that the control plane is gone, and the state would forget it."""
+    environment["env-us-east-1"] = [guard(OTHER, region="us-east-1")]
+
+    class Cli:
+        def resources(self, stack: str) -> list[Mapping[str, Any]]:
+            return [] if stack == "env" else environment[stack]
+
+    asked: Any = Environment(name="env", base=EksStack("env"), cli=Cli(), access=EksStack("env").access())  # type: ignore[arg-type]
+    with pytest.raises(ReportedError, match=f"stack env-us-east-1 was made in account {OTHER}"):
+        asked.look()
 
 
 def test_a_stack_and_an_environment_are_not_asked_for_together(
