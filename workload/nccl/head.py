@@ -36,7 +36,7 @@ _WORD = (
     # A rank's mark, or another bracket: nothing but that, or cut and then right before a name and a second bracket.
     rb"|\[[\w:/ .,+#-]{0,65}+(?:(?:\] ?)?(?=\r?(?:\n|\Z))|(?<=\d )\[))"
 )
-_STARTS = tuple(re.compile(before + _WORD) for before in (rb"\n", rb"\)(?:\x1b\[0m)? ?", rb"\] ?"))
+_STARTS = tuple(re.compile(before + _WORD) for before in (rb"\n", rb"\)(?:\x1b\[0m)?+ ?+", rb"\] ?+"))
 _FIRST = re.compile(_WORD)
 REPEATED = re.compile(rb"\[repeated (\d{1,12})x across cluster\]")
 COLOUR = re.compile(rb"\x1b\[[\d;]{0,16}[A-Za-z]")
