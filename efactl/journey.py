@@ -121,6 +121,9 @@ class Journey:
         settings = {} if held is not None and held.run else {"train": "false"}
         if until:
             settings["ttlUntil"] = until
+            # Where its own nodes put the place out of the plan, nothing else has said so.
+            if Stack(self.env.stack_of(region)).config("capacity") == "reserve":
+                settings["capacityUntil"] = until
         if self.wanted.max_hourly is not None:
             settings["maxHourlyUsd"] = f"{self.wanted.max_hourly:g}"
         self.env.set(region, **settings)

@@ -210,6 +210,25 @@ def test_a_region_that_was_begun_and_whose_file_is_gone_is_no_error(tmp_path: Pa
     assert journey._ended(End()) == ExitCode.NO_CAPACITY
 
 
+@pytest.mark.parametrize(("mode", "ends"), [("reserve", True), ("none", False), ("cr-0123456789abcdef1", False)])
+def test_a_later_end_is_also_the_reservations_where_its_own_nodes_put_the_place_out_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, ends: bool
+) -> None:
+    monkeypatch.setattr(Stack, "config", lambda _self, _key: mode)
+    environment: Any = FakeEnvironment()
+    journey = Journey(
+        env=environment,
+        choice=Choice(request=Request(), facts=None, candidates=(), plan=()),
+        plan=(WEST,),
+        journal=Journal(file=tmp_path / "up-dev.json"),
+        wanted=Wanted(env="dev", ttl="8h"),
+    )
+    journey._set("us-west-2", "2026-12-01T18:00:00Z")
+    (_, settings) = environment.settings[0]
+    assert settings["ttlUntil"] == "2026-12-01T18:00:00Z"
+    assert (settings.get("capacityUntil") == "2026-12-01T18:00:00Z") is ends
+
+
 def test_the_settings_own_limit_leaves_out_what_the_stacks_up_would_refuse() -> None:
     fitting, out = bring_up_plan.affordable(PRICED, 9.0, "maxHourlyUsd")
     assert fitting == []
