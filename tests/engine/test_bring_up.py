@@ -179,3 +179,35 @@ def pending(project: BringUpProject) -> list[dict[str, Any]]:
     latest = json.loads(file.read_text())["checkpoint"]["latest"]
     found: list[dict[str, Any]] = latest.get("pending_operations") or []
     return found
+
+
+def test_a_second_one_at_the_same_time_and_another_account_touch_nothing(tmp_path: Path) -> None:
+    with bring_up_project(tmp_path / "project", scale=0.04) as project:
+        first = project.start_up_env()
+        try:
+            wait_for(lambda: "control plane: begun" in project.said(), seconds=120, what="a control plane")
+            second = project.up_env()
+            assert second.returncode == ExitCode.FAILED, second.stdout
+            assert "another pulumi is at work on stack dev-us-west-2" in second.stdout
+            assert first.wait(timeout=200) == ExitCode.OK, project.said()
+        finally:
+            end_group(first)
+        before, calls = project.there(), len(project.calls())
+        project.scenario(account="999999999999")
+        refused = project.up_env()
+        assert refused.returncode == ExitCode.FAILED, refused.stdout
+        assert "was made in account 123456789012" in refused.stdout
+        assert (project.there(), len(project.calls())) == (before, calls)
+        project.scenario()
+        ended(project)
+
+
+def test_a_reservation_that_is_made_and_a_launch_that_fails_go_on_to_the_next_zone(project: BringUpProject) -> None:
+    fault = {"type": "NodeGroup", "operation": "create", "code": "InsufficientInstanceCapacity", "match": "gpu-group"}
+    project.scenario(faults=[fault])
+    done = project.up_env()
+    assert done.returncode == ExitCode.OK, done.stdout
+    there = project.there()["us-west-2"]
+    assert [one for one in there if one.startswith("CapacityReservation")] == [f"CapacityReservation {WEST[1]}"]
+    assert (there.count("NodeGroup"), len(project.made("Cluster")), len(project.made("Vpc"))) == (2, 1, 1)
+    ended(project)
