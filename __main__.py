@@ -55,6 +55,8 @@ def run(settings: Settings, platform: Platform, head: RayHead) -> None:
         "deadline_seconds": settings.job.deadline_seconds,
         "wanted": wanted,
         "placement": platform.pods,
+        "stack": pulumi.get_stack(),
+        "hourly_usd": platform.hourly_cost_usd,
     }
     of_job: dict[str, Any] = {
         **shared,

@@ -134,6 +134,8 @@ class BandwidthPreflight(Resource, module="workload", name="BandwidthPreflight")
         num_workers: int = 0,
         run_id: str = "",
         placement: pulumi.Input[Sequence[Mapping[str, Any]]] = (),
+        stack: str = "",
+        hourly_usd: float | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -160,6 +162,8 @@ class BandwidthPreflight(Resource, module="workload", name="BandwidthPreflight")
                 "storage": storage,
                 "deadline_seconds": deadline_seconds,
                 "placement": placement,
+                "stack": stack,
+                "hourly_usd": hourly_usd,
                 **dict.fromkeys(OUTPUTS),
             },
             pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),

@@ -37,6 +37,7 @@ class JobRequest:
     """What to run and where its traces go. `storage` is the place of checkpoints as the ranks see it.
 
     `placement`: for each pod its name, node, zone, instance_type, image, image_id and role; empty on one machine.
+    `hourly_usd`: what the stack costs an hour by the estimate, None where that is not known.
     """
 
     spec: JobSpec
@@ -46,6 +47,8 @@ class JobRequest:
     storage: str
     deadline_s: float
     placement: Sequence[Mapping[str, Any]] = ()
+    stack: str = ""
+    hourly_usd: float | None = None
     kind: JobKind = TRAINING
 
     @property

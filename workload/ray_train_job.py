@@ -105,6 +105,8 @@ def job_request(props: Mapping[str, Any]) -> Any:
         spec=spec,
         head=head,
         placement=tuple(props.get("placement") or ()),
+        stack=props.get("stack") or "",
+        hourly_usd=props.get("hourly_usd"),
         training=Path("training").resolve(),
         runs=Path("runs"),
         # A path of this machine only where the ranks run on it.
@@ -118,7 +120,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
 
     `head` is `infra.ray_head.RayHead.inputs()`. `storage` is where checkpoints go, as the ranks see it. `wanted` is
     what the record is judged by; it decides no rerun. `placement` says for the record which pods ran it, where and of
-    which image; it decides none either.
+    which image, `stack` whose it is and `hourly_usd` what an hour of that stack costs; they decide none either.
     """
 
     submission_id: pulumi.Output[str]
@@ -150,6 +152,8 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
         wanted: Wanted,
         settings: Mapping[str, Any],
         placement: pulumi.Input[Sequence[Mapping[str, Any]]] = (),
+        stack: str = "",
+        hourly_usd: float | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -174,6 +178,8 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
                 "gdr": wanted.gdr,
                 "settings": dict(settings),
                 "placement": placement,
+                "stack": stack,
+                "hourly_usd": hourly_usd,
                 **dict.fromkeys(OUTPUTS),
             },
             pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),

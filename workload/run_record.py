@@ -89,6 +89,7 @@ def build(
     return {
         "schema": SCHEMA,
         "submissionId": outcome.submission_id,
+        "stack": request.stack or None,
         "attempt": outcome.attempt,
         "status": "SUCCEEDED",
         "startedAt": record_file.iso(outcome.started_at),
@@ -145,7 +146,7 @@ def build(
         ],
         "timings": reported["timings"],
         "log": {"path": str(outcome.log), "connections": outcome.log_connections},
-        "cost": {"hourlyUsd": 0.0 if request.head.kind == "local" else None},
+        "cost": {"hourlyUsd": request.hourly_usd},
     }
 
 

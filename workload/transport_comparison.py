@@ -103,6 +103,8 @@ class TransportComparison(Resource, module="workload", name="TransportComparison
         wanted: Wanted,
         settings: Mapping[str, Any],
         placement: pulumi.Input[Sequence[Mapping[str, Any]]] = (),
+        stack: str = "",
+        hourly_usd: float | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -133,6 +135,8 @@ class TransportComparison(Resource, module="workload", name="TransportComparison
                 "rules": RULES,
                 "settings": dict(settings),
                 "placement": placement,
+                "stack": stack,
+                "hourly_usd": hourly_usd,
                 **dict.fromkeys(OUTPUTS),
             },
             pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),

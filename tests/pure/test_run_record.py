@@ -50,6 +50,8 @@ def request(tmp_path: Path) -> JobRequest:
         runs=tmp_path / "runs",
         storage=str(tmp_path / "runs"),
         deadline_s=60,
+        stack="mine",
+        hourly_usd=9.7,
     )
 
 
@@ -89,6 +91,12 @@ def test_a_good_report_makes_a_valid_record(tmp_path: Path) -> None:
         {"id": "node1", "host": "here", "ranks": [2, 3]},
     ]
     assert record["evaluation"]["lossAfter"] == 5.2
+
+
+def test_a_record_says_whose_run_it_was_and_what_an_hour_costs(tmp_path: Path) -> None:
+    record = written(tmp_path)
+    assert record["stack"] == "mine"
+    assert record["cost"] == {"hourlyUsd": 9.7}
 
 
 def test_a_record_of_a_run_over_efa_holds_its_evidence_and_can_be_judged_again(tmp_path: Path) -> None:
