@@ -9,17 +9,14 @@ import pulumi_kubernetes as k8s
 
 from infra import versions
 from infra.addon_decision import AddonFound, Decision, decide, release_name
-from infra.helm_pending import HelmPending, HelmPendingArgs
+from infra.addon_release import ReleaseTarget, addon_release, image_of
 from infra.instances import InstanceType
 from infra.kubernetes_settings import AddonSettings, KubernetesSettings
 from infra.ray_cluster_manifest import off_gpu_nodes
 from infra.ray_cluster_spec import GPU_NODE_LABEL, GPU_TOLERATION
-from infra.versions import Chart
 
 PLUGIN_NAMESPACE = "kube-system"
 OPERATOR_NAMESPACE = "kuberay-system"
-# A first node may still be on its way.
-_SHORTEST_SECONDS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +65,15 @@ class AddonsArgs:
             system_made=system_made,
         )
 
+    @property
+    def target(self) -> ReleaseTarget:
+        return ReleaseTarget(
+            namespace=self.namespace,
+            kubeconfig=self.kubeconfig,
+            kube_context=self.kube_context,
+            ready_seconds=self.ready_seconds,
+        )
+
     def decisions(self) -> dict[str, Decision]:
         """By chart name. Raises BadInputError where a setting contradicts what the cluster has."""
         gpus = f"{self.instance.gpus} GPUs" if self.instance and self.instance.gpus else ""
@@ -104,10 +110,10 @@ class Addons(pulumi.ComponentResource):
             (versions.EFA_CHART, args.efa_plugin, efa_values(args)),
         ):
             if self.decisions[chart.name].install:
-                release = _release(
-                    self, name, args, chart, addon, PLUGIN_NAMESPACE, PLUGIN_NAMESPACE, values, awaited=False
+                where = PLUGIN_NAMESPACE
+                releases[chart.name] = addon_release(
+                    self, name, args.target, chart, addon.repository, where, where, values, awaited=False
                 )
-                releases[chart.name] = release
         chart = versions.KUBERAY_CHART
         if self.decisions[chart.name].install:
             namespace = k8s.core.v1.Namespace(
@@ -119,88 +125,30 @@ class Addons(pulumi.ComponentResource):
             # For nodes that are still on their way Helm would wait, and take the release back where they come late:
             # there RayClusterReady says what keeps the operator, as NodeReadiness does of a device plugin.
             values, awaited = kuberay_values(args), not args.system_made
-            releases[chart.name] = _release(
-                self, name, args, chart, args.kuberay, OPERATOR_NAMESPACE, made, values, awaited=awaited
+            where, repository = OPERATOR_NAMESPACE, args.kuberay.repository
+            releases[chart.name] = addon_release(
+                self, name, args.target, chart, repository, where, made, values, awaited=awaited
             )
         self.releases = releases
         self.register_outputs({"installed": sorted(releases)})
 
 
-def _release(
-    parent: pulumi.Resource,
-    name: str,
-    args: AddonsArgs,
-    chart: Chart,
-    addon: AddonSettings,
-    namespace: str,
-    namespace_made: pulumi.Input[str],
-    values: Mapping[str, Any],
-    *,
-    awaited: bool,
-) -> k8s.helm.v3.Release:
-    """The release between what puts an interrupted predecessor right and the marker that says it is in the state."""
-    release_named = release_name(args.namespace, chart)
-    marker_name = f"{release_named}-deployed"
-    pending = HelmPending(
-        f"{name}-{chart.name}-pending",
-        HelmPendingArgs(
-            release=release_named,
-            namespace=namespace,
-            marker=marker_name,
-            kubeconfig=args.kubeconfig,
-            kube_context=args.kube_context,
-        ),
-        pulumi.ResourceOptions(parent=parent),
-    )
-    release = k8s.helm.v3.Release(
-        f"{name}-{chart.name}",
-        name=release_named,
-        namespace=namespace_made,
-        **chart_source(chart, addon.repository),
-        values=values,
-        description=pending.note,
-        # What keeps a device plugin from its nodes, NodeReadiness knows and says; Helm would only wait.
-        atomic=awaited,
-        skip_await=not awaited,
-        replace=True,
-        timeout=max(args.ready_seconds, _SHORTEST_SECONDS),
-        opts=pulumi.ResourceOptions(parent=parent),
-    )
-    k8s.core.v1.ConfigMap(
-        f"{name}-{chart.name}-deployed",
-        metadata={"name": marker_name, "namespace": namespace_made},
-        data={"release": release_named},
-        # Made after the release, removed before it: that is all it says.
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=[release]),
-    )
-    return release
-
-
-def chart_source(chart: Chart, repository: str) -> dict[str, Any]:
-    """Where Helm takes a chart from; a chart in a folder has the version it has."""
-    if repository.startswith("oci://"):
-        return {"chart": f"{repository.rstrip('/')}/{chart.name}", "version": chart.version}
-    if "://" in repository:
-        return {"chart": chart.name, "version": chart.version, "repository_opts": {"repo": repository}}
-    return {"chart": f"{repository.rstrip('/')}/{chart.name}"}
-
-
-def _image(chart: Chart, mirror: str) -> dict[str, str]:
-    return {"repository": f"{mirror or chart.registry}/{chart.image}", "tag": chart.tag}
-
-
-def nvidia_values(args: AddonsArgs) -> dict[str, Any]:
-    """On nodes with a label that tells of a GPU, ours or node feature discovery's, and on the workers' nodes."""
+def on_gpu_nodes(node_selector: Mapping[str, str]) -> dict[str, Any]:
+    """Nodes with a label that tells of a GPU, ours or node feature discovery's, and the workers' nodes."""
     terms = [
         {"matchExpressions": [{"key": label, "operator": "In", "values": ["true"]}]}
         for label in (GPU_NODE_LABEL, "feature.node.kubernetes.io/pci-10de.present")
     ]
-    if args.node_selector:
-        own = [{"key": key, "operator": "In", "values": [value]} for key, value in sorted(args.node_selector.items())]
+    if node_selector:
+        own = [{"key": key, "operator": "In", "values": [value]} for key, value in sorted(node_selector.items())]
         terms.append({"matchExpressions": own})
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def nvidia_values(args: AddonsArgs) -> dict[str, Any]:
     return {
-        "image": _image(versions.NVIDIA_CHART, args.image_mirror),
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
+        "image": image_of(versions.NVIDIA_CHART, args.image_mirror),
+        "affinity": on_gpu_nodes(args.node_selector),
         "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, GPU_TOLERATION],
     }
 
@@ -208,13 +156,13 @@ def nvidia_values(args: AddonsArgs) -> dict[str, Any]:
 def efa_values(args: AddonsArgs) -> dict[str, Any]:
     """The chart picks nodes by instance type (at the pinned version it knows all of infra.instances), and adds these
     tolerations to CriticalAddonsOnly, its only own one."""
-    return {"image": _image(versions.EFA_CHART, args.image_mirror), "tolerations": [GPU_TOLERATION]}
+    return {"image": image_of(versions.EFA_CHART, args.image_mirror), "tolerations": [GPU_TOLERATION]}
 
 
 def kuberay_values(args: AddonsArgs) -> dict[str, Any]:
     """On a system node: it must not take CPU from a worker that asks for most of its node."""
     return {
-        "image": _image(versions.KUBERAY_CHART, args.image_mirror),
+        "image": image_of(versions.KUBERAY_CHART, args.image_mirror),
         "affinity": off_gpu_nodes(args.instance),
         "resources": {
             "requests": {"cpu": "100m", "memory": "256Mi"},

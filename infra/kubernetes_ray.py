@@ -13,6 +13,7 @@ from infra.addon_decision import AddonFound
 from infra.addons import Addons, AddonsArgs
 from infra.cluster_guard import ClusterGuard
 from infra.kubernetes_settings import KubernetesSettings
+from infra.metrics_addon import MetricsAddon, MetricsArgs
 from infra.ray_cluster import RayCluster, RayClusterArgs
 from infra.ray_cluster_manifest import spec_digest
 from infra.ray_cluster_ready import RayClusterReady
@@ -66,6 +67,15 @@ class KubernetesRay(pulumi.ComponentResource):
             settings, instance=instance, found=args.found, kubeconfig=kubeconfig, system_made=bool(args.system)
         )
         addons = Addons(f"{name}-addons", addons_args, here)
+        if settings.metrics is not None:
+            metrics_args = MetricsArgs(
+                metrics=settings.metrics,
+                target=addons_args.target,
+                instance=instance,
+                node_selector=settings.node_selector,
+                image_mirror=settings.image_mirror,
+            )
+            MetricsAddon(f"{name}-metrics", metrics_args, here)
         kuberay = addons.releases.get(versions.KUBERAY_CHART.name)
         plugins = [release for chart, release in addons.releases.items() if chart != versions.KUBERAY_CHART.name]
         nodes = [self._nodes(name, args, kubeconfig, plugins)] if settings.nodes else []

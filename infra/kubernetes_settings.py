@@ -9,6 +9,8 @@ import pulumi
 from infra import instances
 from infra.config_reader import ConfigReader
 from infra.instances import InstanceType
+from infra.metrics_settings import MetricsSettings
+from infra.metrics_settings_reader import read_metrics
 from infra.ray_cluster_spec import RESERVED_ENV, STORAGE_MOUNT
 from workload.errors import BadInputError
 from workload.kubernetes_access import KubernetesAccess, is_kubeconfig_text
@@ -104,6 +106,7 @@ class KubernetesSettings:
     ray: RaySettings
     storage: StorageSettings
     hf_token: pulumi.Output[str] | None = field(repr=False, compare=False)
+    metrics: MetricsSettings | None = None
 
     @property
     def instance(self) -> InstanceType | None:
@@ -130,10 +133,11 @@ def read_kubernetes(read: ConfigReader, *, eks: bool = False) -> KubernetesSetti
         for key in ("kubeconfig", "kubeContext", "kubeClusterId"):
             if value := read.text(key):
                 read.problem(key, value, "is not used on eks, where the cluster is made or eksExistingCluster names it")
+    namespace = read.matching("kubeNamespace", _NAME, "a namespace (small letters, digits, -)", required=True)
     return KubernetesSettings(
         access=KubernetesAccess(kubeconfig=kubeconfig, context=read.text("kubeContext")),
         cluster_id=read.text("kubeClusterId"),
-        namespace=read.matching("kubeNamespace", _NAME, "a namespace (small letters, digits, -)", required=True),
+        namespace=namespace,
         namespace_mode=read.one_of("kubeNamespaceMode", NAMESPACE_MODES),
         nvidia_plugin=_addon(read, "NvidiaPlugin"),
         efa_plugin=_addon(read, "EfaPlugin"),
@@ -149,6 +153,7 @@ def read_kubernetes(read: ConfigReader, *, eks: bool = False) -> KubernetesSetti
         ray=_ray(read),
         storage=_storage(read, in_claim=not eks or read.text("eksStorage") != "bucket"),
         hf_token=read.secret_text("hfToken"),
+        metrics=read_metrics(read, stack_namespace=namespace),
     )
 
 

@@ -80,6 +80,7 @@ class RayClusterArgs:
             claim=storage.claim,
             hf_token=settings.hf_token is not None,
             service_account=service_account,
+            metrics=settings.metrics,
         )
         return cls(
             spec=replace(spec, claim=CLAIM_NAME) if claim_made else spec,

@@ -6,6 +6,8 @@ from typing import Any
 
 from infra.instances import InstanceType
 from infra.kubernetes_objects import TYPE_LABEL, ZONE_LABEL
+from infra.metrics_objects import head_env
+from infra.metrics_settings import GRAFANA_IN_BROWSER
 from infra.ray_cluster_spec import (
     AGENT_PORT,
     DASHBOARD_PORT,
@@ -97,7 +99,7 @@ def _head_pod(spec: RayClusterSpec) -> dict[str, Any]:
         **_identity(spec),
         "containers": [
             {
-                **_container(spec, HEAD_CONTAINER, _head_env(spec), _head_resources(spec)),
+                **_container(spec, HEAD_CONTAINER, [*_head_env(spec), *_graphs_env(spec)], _head_resources(spec)),
                 "ports": [
                     {"name": "gcs-server", "containerPort": GCS_PORT},
                     {"name": "dashboard", "containerPort": DASHBOARD_PORT},
@@ -229,6 +231,12 @@ def _volumes(spec: RayClusterSpec, *, shm: str | None) -> list[dict[str, Any]]:
 def _head_env(spec: RayClusterSpec) -> list[dict[str, Any]]:
     # The image asks for all GPUs; on a node that has none, the NVIDIA runtime's hook would fail.
     return _env(spec, {"NVIDIA_VISIBLE_DEVICES": "void"})
+
+
+def _graphs_env(spec: RayClusterSpec) -> list[dict[str, Any]]:
+    """Of the dashboard alone, and so no part of the spec's digest: graphs are no reason to train again."""
+    graphs = head_env(spec.metrics, in_browser=GRAFANA_IN_BROWSER)
+    return [{"name": name, "value": value} for name, value in graphs.items() if name not in spec.env]
 
 
 def _worker_env(spec: RayClusterSpec) -> list[dict[str, Any]]:

@@ -2,13 +2,16 @@
 
 from typing import Any
 
+from infra.metrics_objects import scrape_rule
 from infra.ray_cluster_manifest import off_gpu_nodes, placement, pod_basics
-from infra.ray_cluster_spec import RayClusterSpec
+from infra.ray_cluster_spec import METRICS_PORT, RayClusterSpec
 
 
 def network_policy(spec: RayClusterSpec) -> dict[str, Any]:
-    """Every port of the cluster's pods is for the cluster's pods alone; port-forwards and probes come from the node."""
+    """Every port of the cluster's pods is for the cluster's pods alone, but for the metrics' where somebody scrapes
+    them; port-forwards and probes come from the node."""
     own_pods = {"matchLabels": {"ray.io/cluster": spec.name}}
+    scrape = [scrape_rule(spec.metrics.namespace, METRICS_PORT)] if spec.metrics else []
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -16,7 +19,7 @@ def network_policy(spec: RayClusterSpec) -> dict[str, Any]:
         "spec": {
             "podSelector": own_pods,
             "policyTypes": ["Ingress"],
-            "ingress": [{"from": [{"podSelector": own_pods}]}],
+            "ingress": [{"from": [{"podSelector": own_pods}]}, *scrape],
         },
     }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from infra.instances import InstanceType
+from infra.metrics_settings import MetricsSettings
 from workload.errors import BadInputError
 
 CLUSTER_NAME = "ray"
@@ -30,6 +31,8 @@ SECRET_KEY = "token"  # noqa: S105 - the key, not what it holds
 RESERVED_ENV = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ADDRESS", "NVIDIA_VISIBLE_DEVICES")
 
 GCS_PORT, DASHBOARD_PORT, AGENT_PORT = 6379, 8265, 52365
+# Where KubeRay has every Ray node export its metrics.
+METRICS_PORT = 8080
 
 # Of an instance's CPU and memory a worker pod gets this; the rest is for the kubelet and the system's pods.
 # 40 of 48 CPUs and 160 of 192 GiB on g6.12xlarge; EKS keeps back far less on every type of the table.
@@ -50,7 +53,7 @@ class RayClusterSpec:
 
     Quantities are Kubernetes quantities; an empty worker quantity is derived. `claim` names the volume claim mounted at
     STORAGE_MOUNT; empty mounts none. `hf_token` says that there is a Secret with one. `service_account` empty takes the
-    namespace's default one.
+    namespace's default one. `metrics`: who may scrape the pods, and where the dashboard finds its graphs.
     """
 
     namespace: str
@@ -72,6 +75,7 @@ class RayClusterSpec:
     claim: str = ""
     hf_token: bool = False
     service_account: str = ""
+    metrics: MetricsSettings | None = None
     name: str = CLUSTER_NAME
 
     @property

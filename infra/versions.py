@@ -100,3 +100,20 @@ EFA_CHART = Chart(
     image="eks/aws-efa-k8s-device-plugin",
     tag=EFA_DEVICE_PLUGIN_IMAGE,
 )
+# Its chart brings Grafana; image and tag are those of the operator, which the others follow.
+PROMETHEUS_CHART = Chart(
+    name="kube-prometheus-stack",
+    version="88.5.3",
+    repository="https://prometheus-community.github.io/helm-charts",
+    registry="quay.io",
+    image="prometheus-operator/prometheus-operator",
+    tag="v0.93.1",
+)
+DCGM_CHART = Chart(
+    name="dcgm-exporter",
+    version="4.8.2",
+    repository="https://nvidia.github.io/dcgm-exporter/helm-charts",
+    registry="nvcr.io",
+    image="nvidia/k8s/dcgm-exporter",
+    tag="4.5.3-4.8.2-distroless",
+)

@@ -1,15 +1,15 @@
-"""What a run tells of its steps: to TensorBoard while it goes on, and in sum to its record. Rank 0's own view."""
+"""What a run tells of its steps: to TensorBoard and Ray's metrics while it goes on, and in sum to its record. Rank 0's
+own view."""
 
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from training.live_metrics import GIB, LiveMetrics
 from training.measure import WARM_UP_STEPS
 from training.step_clock import PHASES, StepClock, StepTimes
 from training.tensorboard import EventFile
-
-GIB = 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +36,13 @@ class Scale:
 
 @dataclass
 class RunMetrics:
-    """`clock` times the steps of one attempt; `events` is None on all ranks but the one that tells."""
+    """`clock` times the steps of one attempt; `events` and `live` are None on all ranks but the one that tells."""
 
     clock: StepClock
     scale: Scale
     peak_memory_bytes: Callable[[], int]
     events: EventFile | None = None
+    live: LiveMetrics | None = None
     slowed: Collection[int] = ()
     """Steps under the profiler, whose times say nothing of the others."""
     steps: list[StepTimes] = field(default_factory=list)
@@ -55,6 +56,8 @@ class RunMetrics:
     def tell(self, step: int, scalars: Mapping[str, float]) -> None:
         if self.events is not None:
             self.events.add(step, scalars)
+        if self.live is not None:
+            self.live.tell(step, scalars)
 
     def publish(self) -> None:
         """For storage that shows a file only when it is whole: call it at checkpoints."""
@@ -86,9 +89,9 @@ class RunMetrics:
 
     def _take(self, known: Sequence[StepTimes]) -> None:
         self.steps.extend(known)
-        if self.events is not None:
+        if self.events is not None or self.live is not None:
             for times in known:
-                self.events.add(times.step, self._scalars(times))
+                self.tell(times.step, self._scalars(times))
 
     def _scalars(self, times: StepTimes) -> dict[str, float]:
         scalars = {

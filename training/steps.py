@@ -16,6 +16,7 @@ from training.checkpointer import Checkpointer, Saved
 from training.config import TrainConfig
 from training.feed import Feed
 from training.learner import Learner
+from training.live_metrics import LiveMetrics
 from training.metrics import RunMetrics, Scale
 from training.model_files import model_files, tokenizer_of
 from training.profile import StepProfiler
@@ -124,7 +125,8 @@ class _Told:
         )
         events = EventFile(attempt.run.folder / "tensorboard", first) if attempt.rank == 0 else None
         peak = partial(evidence.peak_memory_bytes, attempt.device)
-        self.metrics = RunMetrics(learner.clock, scale, peak, events, slowed=config.profile_steps)
+        live = LiveMetrics.of_ray(run=config.run_id, model=config.model_id) if attempt.rank == 0 else None
+        self.metrics = RunMetrics(learner.clock, scale, peak, events, live, slowed=config.profile_steps)
         self.losses = losses
         self.saved = saved
         self._attempt = attempt

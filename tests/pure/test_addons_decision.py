@@ -6,7 +6,8 @@ import pytest
 
 from infra import versions
 from infra.addon_decision import AddonFound, decide, release_name
-from infra.addons import AddonsArgs, chart_source, efa_values, kuberay_values, nvidia_values
+from infra.addon_release import chart_source
+from infra.addons import AddonsArgs, efa_values, kuberay_values, nvidia_values
 from infra.instances import known
 from infra.kubernetes_settings import AddonSettings
 from workload.errors import BadInputError

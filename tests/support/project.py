@@ -27,6 +27,7 @@ COPIED = (
     "infra",
     "workload",
     "efactl",
+    "report",
     "training",
 )
 

@@ -1,0 +1,78 @@
+"""`efactl doctor`: everything that an `up` needs, looked at without changing anything."""
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from efactl.colour import coloured
+from efactl.doctor import aws, machine, stack, tools
+from efactl.doctor.finding import Finding, as_document, fail, lines_of, passed, warn
+from efactl.doctor.subject import Subject
+from efactl.exit_codes import ExitCode
+
+# Not efactl.stack's: that needs packages, which may be what is missing.
+FOLDER = Path(__file__).resolve().parents[2]
+Check = Callable[[Subject], Iterator[Finding]]
+# In the order of the list. What waits for a program or a network comes side by side.
+CHECKS: tuple[Check, ...] = (
+    machine.python,
+    machine.packages,
+    machine.place,
+    machine.room,
+    machine.git,
+    tools.pulumi,
+    tools.kubernetes_plugin,
+    tools.aws,
+    stack.backend,
+    aws.account,
+)
+# A module with `findings(subject)` that joins the list where it is there: the account's quotas.
+LATER = "capacity.doctor"
+
+
+def doctor(asked: argparse.Namespace) -> ExitCode:
+    """Exit code 0 where nothing fails, 1 otherwise."""
+    findings = examined(asked.stack)
+    if asked.json:
+        print(json.dumps(as_document(findings, asked.stack), indent=2))
+    else:
+        for line in lines_of(findings, colour=coloured(os.environ, terminal=sys.stdout.isatty())):
+            print(line)
+    return ExitCode.OK if passed(findings) else ExitCode.FAILED
+
+
+def examined(name: str, folder: Path = FOLDER) -> list[Finding]:
+    subject, findings = stack.subject_of(folder, name)
+    with ThreadPoolExecutor(len(CHECKS)) as pool:
+        side_by_side = [pool.submit(_looked, check, subject) for check in _checks()]
+        of_stack = _looked(stack.settings, subject)
+        about_machine = [finding for future in side_by_side for finding in future.result()]
+    return [*about_machine, *findings, *of_stack]
+
+
+def _checks() -> Sequence[Check]:
+    package = LATER.partition(".")[0]
+    if importlib.util.find_spec(package) is None or importlib.util.find_spec(LATER) is None:
+        return CHECKS
+    found: Check = importlib.import_module(LATER).findings
+    return (*CHECKS, found)
+
+
+def _looked(check: Check, subject: Subject) -> list[Finding]:
+    """One look that goes wrong must not hide what the others found."""
+    name = check.__name__.replace("_", " ")
+    findings = []
+    try:
+        for finding in check(subject):
+            findings.append(finding)
+    except ImportError as error:
+        findings.append(warn(name, f"not looked at: {error}", "make setup"))
+    except Exception as error:
+        what = f"could not be looked at: {type(error).__name__}: {error}"
+        findings.append(fail(name, what, "run it again; if it stays, it is a fault of this program: report it"))
+    return findings

@@ -1,0 +1,28 @@
+"""docs/exit-codes.md, from efactl/exit_codes.py: `python -m efactl.exit_codes_page > docs/exit-codes.md`."""
+
+from efactl.exit_codes import MEANINGS
+
+_HEAD = """# Exit codes
+
+What the exit status of `efactl` says; the same in every command. (Made by `python -m efactl.exit_codes_page`.)
+
+| code | name | meaning |
+|---|---|---|
+"""
+_TAIL = """
+- `efactl up` and `efactl run` end with 3, 4, 5 or 6 where a gate failed the run: it stays on record, and the next `up`
+  judges it again.
+- `efactl doctor` ends with 1 where anything fails, and with 0 where it only warns.
+- `efactl ui` ends with 0 when you close it.
+- `efactl transport` and `efactl image check` ask a question: 0 is yes, and 3 or 4 how far it is from that.
+- Plain `pulumi up` knows one code for every failure; `make` shows ours as `Error 3`.
+"""
+
+
+def page() -> str:
+    rows = [f"| {int(code)} | `{code.name}` | {meaning} |\n" for code, meaning in MEANINGS.items()]
+    return _HEAD + "".join(rows) + _TAIL
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,91 @@
+"""`efactl logs`: the log of the running job from its head, else that of the last run."""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from efactl.exit_codes import ExitCode
+from efactl.log_output import LogOutput
+from efactl.stack import FOLDER, JOB_TYPE, Stack
+from efactl.stack_secrets import configured_secrets
+from efactl.status.head_calls import HeadCalls
+from efactl.status.job_part import newest_job, running_job
+from efactl.status.state import ReadStack, secrets_in
+from workload.errors import ReportedError
+from workload.log_selection import OfRank, Select
+from workload.recorded_run import mappings
+from workload.redaction import Redactor
+from workload.run_folder import LOG
+
+ANSWER_S = 30.0
+
+
+def logs(stack: Stack, select: Select, *, follow: bool, runs: Path = FOLDER / "runs") -> ExitCode:
+    """OK at the log's end, whatever became of the job; KeyboardInterrupt ends the following alone."""
+    read = ReadStack(stack, stack.resources())
+    # A head's log is as the job printed it.
+    redact = Redactor([*secrets_in(read.resources()), *configured_secrets(stack)])
+    output = LogOutput(select, redact, at_once=follow)
+    head = read.head()
+    with contextlib.ExitStack() as tunnel:
+        calls = tunnel.enter_context(contextlib.closing(HeadCalls(head, limit_s=ANSWER_S))) if head else None
+        job = _newest(calls) if calls else None
+        runs_now = job is not None and running_job([job]) is not None
+        if follow and runs_now and head and job:
+            # Ray's client, as whoever runs the job uses it: its import takes a second.
+            from efactl.log_following import follow as follow_to_the_end
+
+            follow_to_the_end(head, _id(job), output)
+        else:
+            here = None if runs_now else _here(read, _id(job), runs)
+            for line in _of_file(here) if here else _from_head(read, calls, _id(job)):
+                output.line(line)
+                if output.closed.is_set():
+                    break
+    output.finish()
+    if isinstance(select, OfRank) and not output.count and not output.closed.is_set():
+        raise ReportedError(f"the log has no line of that rank; it names {_ranks(select.known)}")
+    return ExitCode.OK
+
+
+def _ranks(known: Iterable[int]) -> str:
+    return f"ranks {', '.join(map(str, sorted(known)))}" if known else "no rank"
+
+
+def _id(job: Mapping[str, Any] | None) -> str:
+    return str(job["submission_id"]) if job else ""
+
+
+def _newest(calls: HeadCalls) -> Mapping[str, Any] | None:
+    try:
+        return newest_job(mappings(calls.get("/api/jobs/")))
+    except ReportedError as error:
+        _note(f"whether a job runs is not known: {error}")
+        return None
+
+
+def _here(read: ReadStack, identifier: str, runs: Path) -> Path | None:
+    """The log on this machine: of the job that the head names, else of the run in state, else the newest of any."""
+    known = identifier or str(read.outputs_of(JOB_TYPE).get("submission_id") or "")
+    path = runs / known / LOG
+    if known and path.is_file():
+        return path
+    return None if identifier else max(runs.glob(f"*/{LOG}"), key=lambda path: path.stat().st_mtime, default=None)
+
+
+def _of_file(path: Path) -> Iterator[str]:
+    _note(f"no job is known to run: the log of {path.parent.name}")
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        yield from lines
+
+
+def _from_head(read: ReadStack, calls: HeadCalls | None, identifier: str) -> list[str]:
+    if calls is None or not identifier:
+        raise ReportedError(f"stack {read.name} has no run whose log could be shown")
+    return str(calls.get(f"/api/jobs/{identifier}/logs").get("logs") or "").splitlines()
+
+
+def _note(line: str) -> None:
+    print(f"efactl logs: {line}", file=sys.stderr)

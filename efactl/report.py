@@ -1,0 +1,49 @@
+"""`efactl report`: a run, or two beside each other, as one page for any browser; no stack, no Ray, no Pulumi."""
+
+import json
+import sys
+from pathlib import Path
+
+from efactl.exit_codes import ExitCode
+from report.page import page
+from report.run import Run
+from report.run_files import RunFiles, find, load
+from workload.errors import BadInputError, ReportedError
+
+RUNS = Path(__file__).resolve().parent.parent / "runs"
+STANDARD_OUTPUT = "-"
+
+
+def report(asked: str, other: str | None, *, out: str | None, as_json: bool) -> ExitCode:
+    """Writes the page to `out`, else beside the first run's record. Raises ReportedError where it cannot be written."""
+    if out == STANDARD_OUTPUT and as_json:
+        raise BadInputError("-o - and --json both ask for standard output: leave one out")
+    files = [find(one, RUNS) for one in (asked, other) if one is not None]
+    runs = [load(one) for one in files]
+    html = page(*runs)
+    if out == STANDARD_OUTPUT:
+        # Whatever encoding a terminal or a pipe has.
+        sys.stdout.write(html.encode("ascii", "xmlcharrefreplace").decode())
+        return ExitCode.OK
+    path = Path(out) if out else _beside(files, runs)
+    try:
+        path.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise ReportedError(
+            f"the page {path} cannot be written: {error.strerror or error}; -o names another"
+        ) from error
+    if as_json:
+        print(json.dumps({"report": str(path), "runs": [_told(run) for run in runs]}))
+    else:
+        print(f"report: {path}")
+    return ExitCode.OK
+
+
+def _beside(files: list[RunFiles], runs: list[Run]) -> Path:
+    name = "report.html" if len(runs) == 1 else f"report-with-{files[1].folder.name}.html"
+    return files[0].folder / name
+
+
+def _told(run: Run) -> dict[str, object]:
+    verdict = run.record.get("verdict")
+    return {"submissionId": run.id, "verdict": verdict.get("value") if isinstance(verdict, dict) else None}

@@ -1,0 +1,31 @@
+"""The arguments of `efactl report`."""
+
+import argparse
+
+from efactl.argument_types import add_json
+from efactl.command import Command
+from efactl.exit_codes import ExitCode
+
+
+def _arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("run", metavar="RUN", help="a run's id, the beginning of it, or the path of its record")
+    command.add_argument("other", metavar="OTHER", nargs="?", help="a second run, set beside the first")
+    command.add_argument(
+        "-o", "--out", metavar="FILE", help="the page (default: beside the record; - is standard output)"
+    )
+    add_json(command)
+
+
+COMMAND = Command(
+    name="report",
+    summary="a run as one HTML page that loads nothing: verdict, transport, curves, memory, time, record",
+    example="efactl report ddb155\nefactl report 11a676 ddb155 -o update.html",
+    arguments=_arguments,
+    action="efactl.report_arguments:report",
+)
+
+
+def report(asked: argparse.Namespace) -> ExitCode:
+    from efactl.report import report as write
+
+    return write(asked.run, asked.other, out=asked.out, as_json=asked.json)

@@ -1,0 +1,52 @@
+"""PURE: what a preview would change, from the engine's event log: the run, or more than that."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# The kinds that a run consists of, and those that measure beside it.
+RUN_TYPES = (
+    "pulumi-python:dynamic/workload:BandwidthPreflight",
+    "pulumi-python:dynamic/workload:RayTrainJob",
+    "pulumi-python:dynamic/workload:RunGate",
+)
+BESIDE_TYPES = (
+    "pulumi-python:dynamic/workload:TransportComparison",
+    "pulumi-python:dynamic/workload:ComparisonGate",
+)
+_STACK = "pulumi:pulumi:Stack"
+# A provider is a program's configuration: the dynamic one is told every setting, another a token that was renewed.
+_PROVIDER, _CONFIGURED = "pulumi:providers:", ("create", "update")
+_STAYS = ("same", "read", "read-replacement", "refresh", "discard", "discard-replaced")
+# A replacement is three steps; the one that makes the new resource names it.
+_PARTS = {"create-replacement": "replace", "delete-replaced": "replace", "replace": "replace"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """`targets` are URNs of the run's resources that change; the others name changes, as "create ray-cluster".
+
+    `changes` are the run's own, `beyond` is what a run must not touch, `left_out` what measures beside it.
+    """
+
+    targets: tuple[str, ...]
+    changes: tuple[str, ...]
+    beyond: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def plan_of(events: Iterable[Mapping[str, Any]]) -> Plan:
+    """From the events of a preview of the whole stack (`pulumi preview --event-log`)."""
+    changes: dict[str, tuple[str, str]] = {}
+    for event in events:
+        step = (event.get("resourcePreEvent") or {}).get("metadata")
+        if step is None or step["op"] in _STAYS or step["type"] == _STACK:
+            continue
+        if step["type"].startswith(_PROVIDER) and step["op"] in _CONFIGURED:
+            continue
+        changes[step["urn"]] = (step["type"], _PARTS.get(step["op"], step["op"]))
+    named = {urn: f"{op} {urn.rpartition('::')[2]}" for urn, (_, op) in changes.items()}
+    targets = tuple(urn for urn, (kind, _) in changes.items() if kind in RUN_TYPES)
+    beside = tuple(named[urn] for urn, (kind, _) in changes.items() if kind in BESIDE_TYPES)
+    others = tuple(named[urn] for urn, (kind, _) in changes.items() if kind not in (*RUN_TYPES, *BESIDE_TYPES))
+    return Plan(targets=targets, changes=tuple(named[urn] for urn in targets), beyond=others, left_out=beside)

@@ -1,0 +1,122 @@
+"""`efactl runs`: the records of runs, on this machine and in S3: a list, one of them, what separates two."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from efactl import run_diff_text, runs_text
+from efactl.exit_codes import ExitCode
+from efactl.stack import FOLDER, Stack
+from workload.errors import BadInputError, ReportedError
+from workload.recorded_run import RecordedRun
+from workload.run_choice import WHERE, selected
+from workload.run_diff import alike, compared
+from workload.run_movement import first_different_step, movements
+from workload.run_records import Found, find, the_one
+
+
+def found_in(places: list[str] | None) -> Found:
+    """As `workload.run_records.find`; what cannot be read is told on standard error."""
+    own = FOLDER / "runs"
+    found = find(places or ([str(own)] if own.is_dir() else []))
+    for line in found.unread:
+        print(f"not read: {line}", file=sys.stderr)
+    return found
+
+
+def where(stack: str) -> Mapping[str, Any] | None:
+    """The settings that say where a stack is; None of one that is no more."""
+    try:
+        known = Stack(stack)
+    except BadInputError:
+        return None
+    return {name: known.config(name) for name in WHERE}
+
+
+def runs(asked: argparse.Namespace) -> ExitCode:
+    found = found_in(asked.places)
+    if asked.action == "list":
+        return _list(found, asked)
+    if asked.action == "show":
+        return _show(the_one(found.runs, asked.run), as_json=asked.json)
+    return _diff(found, asked)
+
+
+def _list(found: Found, asked: argparse.Namespace) -> ExitCode:
+    place = where(asked.stack) if asked.stack else None
+    chosen = selected(found.runs, stack=asked.stack, where=place, verdict=asked.verdict, limit=asked.limit)
+    if asked.json:
+        facts = [run.as_json() for run in chosen]
+        print(json.dumps({"runs": facts, "unread": found.unread, "comparisons": found.comparisons}, indent=2))
+    elif chosen:
+        for line in runs_text.rows(chosen):
+            print(line)
+    else:
+        print(f"none of {len(found.runs)} runs is asked for" if found.runs else "no runs: `efactl up` makes one")
+    if found.comparisons and not asked.json:
+        count = len(found.comparisons)
+        print(f"not listed: the runs of {count} comparison{'s'[: count > 1]}; --from names one", file=sys.stderr)
+    return ExitCode.FAILED if found.unread else ExitCode.OK
+
+
+def _show(run: RecordedRun, *, as_json: bool) -> ExitCode:
+    _must_be_whole(run)
+    if as_json:
+        print(json.dumps(run.record, indent=2))
+        return ExitCode.OK
+    for line in runs_text.run_lines(run, _defaults()):
+        print(line)
+    return ExitCode.OK
+
+
+def _diff(found: Found, asked: argparse.Namespace) -> ExitCode:
+    a, b = the_one(found.runs, asked.a), the_one(found.runs, asked.b)
+    _must_be_whole(a)
+    _must_be_whole(b)
+    if a.id == b.id:
+        raise BadInputError(f"A and B are the same run, {a.id}")
+    diff = compared(a, b)
+    others = [run for run in found.runs if not run.problem and run.id not in (a.id, b.id)]
+    # Two that are repetitions of each other are one side's as much as the other's.
+    like = [] if alike(a, b) else [[run for run in others if alike(one, run)] for one in (a, b)]
+    moved = movements(a, b, like_a=like[0] if like else [], like_b=like[1] if like else [])
+    losses = first_different_step(a, b)
+    if not asked.json:
+        for line in run_diff_text.diff_lines(a, b, diff, moved, losses):
+            print(line)
+        return ExitCode.OK
+    facts = {
+        "a": a.as_json(),
+        "b": b.as_json(),
+        "conclusion": diff.conclusion,
+        "causes": diff.causes,
+        "unknown": diff.unknown,
+        "same": diff.same,
+        "differences": [one.as_json() for one in diff.differences],
+        "notes": diff.notes,
+        "movements": [one.as_json() for one in moved],
+        "firstDifferentLoss": losses,
+        "verdict": {"a": a.verdict, "b": b.verdict},
+        "qualityPassed": {"a": a.quality, "b": b.quality},
+    }
+    print(json.dumps(facts, indent=2))
+    return ExitCode.OK
+
+
+def _must_be_whole(run: RecordedRun) -> None:
+    if run.problem:
+        raise ReportedError(f"run {run.id} has no record to read: {run.problem} ({run.place})")
+
+
+def _defaults() -> dict[str, str]:
+    """Of every setting, as a record has it."""
+    declared = yaml.safe_load((FOLDER / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    return {name: _as_recorded(one.get("default", "")) for name, one in declared.items()}
+
+
+def _as_recorded(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,52 @@
+"""`efactl status` and `efactl logs` on a stack of the kubernetes platform: its objects, its head through the tunnel."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from infra.ray_cluster_spec import STORAGE_MOUNT
+from tests.support.bed_project import SETTINGS, BedProject
+from tests.support.processor_time import measured
+from tests.support.project import wait_for
+from tests.support.running_up import running_up
+from tools.bed import Bed
+
+
+@pytest.fixture
+def project(bed: Bed, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BedProject]:
+    env = {**SETTINGS["jobEnv"], "QUICK_HOLD": f"{STORAGE_MOUNT}/release"}
+    project = BedProject(tmp_path_factory.mktemp("status") / "project", bed, namespace, jobEnv=env)
+    try:
+        yield project
+    finally:
+        project.clean()
+
+
+def test_a_stack_is_seen_while_its_job_runs_and_while_a_worker_is_missing(project: BedProject, namespace: str) -> None:
+    with running_up(project) as up:
+        up.says("submitted", seconds=240)
+        up.reaches(2, seconds=120)
+        status, took = measured(lambda: project.efactl("status", "--json"))
+        assert took < 2, "of the processors, with what Pulumi takes of them: what else runs there is no matter"
+        told = json.loads(status.stdout)
+        workers = project.pods("worker")
+        machines = {pod.spec.node_name for pod in workers.values()}
+        assert machines <= {node["name"] for node in told["nodes"]}
+        assert {pod["name"] for pod in told["pods"]} == set(project.pods())
+        assert (told["rayCluster"]["workersReady"], told["rayCluster"]["workersWanted"]) == (2, 2)
+        assert told["rayCluster"]["problem"] is None
+        assert (told["ray"]["nodesAlive"], told["ray"]["problem"]) == (3, None)
+        assert (told["job"]["running"]["step"], told["stack"]["namespace"]) == (2, namespace)
+        assert "step 2/4" in project.efactl("logs").stdout
+        (project.claim_folder() / "release").touch()
+        up.succeeds(seconds=120)
+
+    project.core.delete_namespaced_pod(sorted(workers)[0], namespace)
+    wait_for(lambda: len(seen_ready(project)) < 2, seconds=60, what="a status that counts the worker out")
+    assert json.loads(project.efactl("status", "--json").stdout)["lastRun"]["verdict"] == "proven"
+
+
+def seen_ready(project: BedProject) -> list[str]:
+    pods = json.loads(project.efactl("status", "--json").stdout)["pods"]
+    return [pod["name"] for pod in pods if pod["role"] == "worker" and pod["ready"]]

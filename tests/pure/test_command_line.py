@@ -1,0 +1,111 @@
+"""The command line as a whole: help, examples, exit codes, and what it needs to answer at all."""
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from efactl.__main__ import COMMANDS, main, parser
+from efactl.colour import coloured
+from efactl.command import Command
+from efactl.exit_codes import MEANINGS, ExitCode
+from efactl.exit_codes_page import page
+
+ROOT = Path(__file__).parents[2]
+NAMES = [command.name for command in COMMANDS]
+
+
+def examples(command: Command) -> Iterator[list[str]]:
+    """Every call of efactl in a command's example, as words."""
+    for line in command.example.splitlines():
+        for part in re.split(r"&&|;|\||\$\(|\)", line):
+            words = shlex.split(part.strip().replace('"', ""), comments=True)
+            if words[:1] == ["efactl"]:
+                yield words[1:]
+
+
+def help_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as left:
+        main([*words, "--help"])
+    assert left.value.code == ExitCode.OK
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_every_command_s_help_has_an_example_that_can_be_typed(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = help_of(capsys, command.name)
+    assert "example" in told and f"efactl {command.name}" in told
+    calls = list(examples(command))
+    assert any(words[0] == command.name for words in calls)
+    for words in calls:
+        asked = parser().parse_args(words)
+        assert asked.command == words[0]
+
+
+def test_every_option_of_every_command_says_what_it_does() -> None:
+    def bare(one: argparse.ArgumentParser, path: str) -> Iterator[str]:
+        for action in one._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name, inner in action.choices.items():
+                    yield from bare(inner, f"{path} {name}")
+            elif not action.help:
+                yield f"{path} {action.dest}"
+
+    assert list(bare(parser(), "efactl")) == []
+
+
+def test_names_are_given_once() -> None:
+    assert len(NAMES) == len(set(NAMES))
+
+
+def test_the_page_of_exit_codes_is_the_codes() -> None:
+    assert (ROOT / "docs" / "exit-codes.md").read_text() == page(), (
+        "python -m efactl.exit_codes_page > docs/exit-codes.md"
+    )
+    assert set(MEANINGS) == set(ExitCode)
+
+
+def test_help_lists_every_command_and_code(capsys: pytest.CaptureFixture[str]) -> None:
+    told = help_of(capsys)
+    for name in NAMES:
+        assert f"\n    {name}" in told
+    for code, meaning in MEANINGS.items():
+        assert f"{code.value:>3}  {meaning}" in told
+
+
+@pytest.mark.parametrize("words", [[], ["no-such-command"], ["up", "--no-such-option"]])
+def test_a_command_line_that_cannot_be_is_bad_input(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == ExitCode.BAD_INPUT
+
+
+def test_help_and_completion_answer_where_no_package_is_installed() -> None:
+    program = "import sys; sys.path.insert(0, sys.argv.pop(1)); from efactl.__main__ import main; sys.exit(main())"
+    for words in (["--help"], ["doctor", "--help"], ["__complete", "up", "--"]):
+        bare = [sys.executable, "-I", "-S", "-c", program, str(ROOT), *words]
+        done = subprocess.run(bare, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "--" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "answer"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": "xterm-256color"}, True, True),
+    ],
+)
+def test_colours_are_for_terminals_that_want_them(environment: Mapping[str, str], terminal: bool, answer: bool) -> None:
+    assert coloured(environment, terminal=terminal) is answer

@@ -1,0 +1,162 @@
+"""`efactl runs`: what it prints, its JSON, its exit codes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efactl import runs as module
+from efactl.__main__ import main
+from tests.support.recorded import NAME, NEW, OLD, kept
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project's own, empty but for what a test puts there."""
+    project = Path(module.__file__).parents[1] / "Pulumi.yaml"
+    (tmp_path / "Pulumi.yaml").write_text(project.read_text())
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    (tmp_path / "runs").mkdir()
+    return tmp_path / "runs"
+
+
+def efactl(*words: str) -> int:
+    return main(["runs", *words])
+
+
+def facts(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert efactl(*words, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_list_has_a_line_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(runs, "aaaa-1", stack="dev", digest=NEW)
+    kept(runs, "bbbb-1", minutes=5, expect="efa", quality=None, kind="local")
+    (runs / "cccc-1").mkdir()
+    (runs / "cccc-1" / "error.txt").write_text("job cccc-1 ended as FAILED\n")
+    assert efactl("list") == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "started", "(UTC)", "stack", "platform", "transport", *head.split()[6:]]
+    assert len(lines) == 3
+    assert lines[0].endswith("failed: job cccc-1 ended as FAILED"), "it is the newest, by its folder"
+    assert lines[1].split()[:7] == ["bbbb-1", "2026-09-21", "14:18", "local", "local", "refuted", "efa"]
+    assert "not judged" in lines[1]
+    assert lines[2].split() == [
+        *("aaaa-1", "2026-09-21", "14:13", "dev", "kubernetes", "proven", "gloo", "passed", "10,000"),
+        *("2", "x", "g6.12xlarge", "4", "x", "cpu", "ray:v1", "sha256:bbbbbbbbbbbb"),
+    ]
+    assert "\x1b" not in "".join(lines)
+
+
+def test_the_list_is_filtered(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(runs, "aaaa-1", stack="dev")
+    kept(runs, "bbbb-1", minutes=5, stack="gone", expect="efa")
+    kept(runs, "cccc-1", minutes=9, stack="gone")
+    told = facts(capsys, "list", "-s", "gone", "--verdict", "proven")
+    assert [run["id"] for run in told["runs"]] == [f"{NAME}-cccc-1"], "of a stack that is no more, too"
+    assert [run["id"] for run in facts(capsys, "list", "--limit", "1")["runs"]] == [f"{NAME}-cccc-1"]
+    assert efactl("list", "--verdict", "none") == 0
+    assert capsys.readouterr().out == "none of 3 runs is asked for\n"
+
+
+def test_no_runs_are_no_failure(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert efactl("list") == 0
+    assert capsys.readouterr().out == "no runs: `efactl up` makes one\n"
+    runs.rmdir()
+    assert facts(capsys, "list") == {"runs": [], "unread": [], "comparisons": []}
+
+
+def test_a_place_out_of_reach_fails_after_the_rest_was_told(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(runs, "aaaa-1")
+
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("training.s3.S3Folder.names", denied)
+    assert efactl("list", "--from", "s3://bucket/runs", "--from", str(runs)) == 1
+    told = capsys.readouterr()
+    assert told.err == "not read: s3://bucket/runs: Permission denied\n"
+    assert "aaaa-1" in told.out
+
+
+def test_one_run_is_shown_for_readers(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(runs, "aaaa-1", settings={"rayShmSize": "8Gi", "rayTmpSize": "50Gi"})
+    assert efactl("show", "aa") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"run {NAME}-aaaa-1"
+    assert "transport proven, expected gloo" in lines
+    assert "  stepSeconds      median 0.4096, p90 0.45056, first 1" in lines
+    assert "  ranks [2, 3]  aaaa-1-machine-1, aaaa-1-pod-1, g6.12xlarge, us-west-2b" in lines
+    assert any(line.split() == ["rayShmSize", "8Gi"] for line in lines)
+    assert not any("rayTmpSize" in line for line in lines), "that is the default"
+
+
+def test_json_is_the_record_itself(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = kept(runs, "aaaa-1", more={"unknown": [1, None]})
+    assert facts(capsys, "show", "aaaa") == json.loads((folder / "record.json").read_text())
+
+
+@pytest.mark.parametrize("words", [("show", "damaged"), ("diff", "damaged", "aaaa"), ("diff", "aaaa", "damaged")])
+def test_a_damaged_record_fails_with_its_reason(
+    words: tuple[str, ...], runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(runs, "aaaa-1")
+    (runs / "damaged").mkdir()
+    (runs / "damaged" / "record.json").write_text("{")
+    assert efactl(*words) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("efactl runs: run damaged has no record to read: damaged: record.json is no JSON")
+
+
+@pytest.mark.parametrize("words", [("show", "zzzz"), ("show", "aa"), ("diff", "aaaa", "aaaa"), ("diff", "aaaa", "")])
+def test_an_id_that_is_none_or_several_is_bad_input(
+    words: tuple[str, ...], runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(runs, "aaaa-1")
+    kept(runs, "aabb-1")
+    assert efactl(*words) == 2
+    assert capsys.readouterr().err.startswith("efactl runs: ")
+
+
+def test_what_did_the_image_update_do(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(runs, "aaaa-1", versions={"nccl": "2.28.9"})
+    kept(runs, "bbbb-1", minutes=9, digest=NEW, versions={"nccl": "2.29.3"}, tokens=12_000, loss=2.1)
+    assert efactl("diff", "aaaa", "bbbb") == 0
+    text = capsys.readouterr().out
+    assert "\none kind of change separates the runs: image (image.digest)\n" in text
+    assert "    image.digest: sha256:aaaaaaaaaaaa... -> sha256:bbbbbbbbbbbb...\n" in text
+    assert "    versions.nccl: 2.28.9 -> 2.29.3  (follows from the image)\n" in text
+    assert "(10 of 12 kinds)" in text
+    figures = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines()}
+    assert figures["tokens/s"] == ["10,000", "12,000", "1.200"]
+    assert figures["held-out loss after"] == ["2.2", "2.1", "0.955"]
+    assert "\nspeed: B is 1.200 (95 %: " in text
+    assert "times as fast as A; noise from step to step within the two runs" in text
+    assert "aaaa-1-pod" not in text, "hosts are new with every run"
+    told = facts(capsys, "diff", "aaaa", "bbbb")
+    assert (told["causes"], told["unknown"]) == (["image"], [])
+    assert told["movements"][0]["ratio"] == pytest.approx(1.2)
+    assert {"kind": "image", "path": "image.digest", "role": "cause", "a": OLD, "b": NEW} in told["differences"]
+
+
+def test_repetitions_in_the_same_places_are_the_noise(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, tokens in enumerate((10_000, 10_400, 9_700)):
+        kept(runs, f"a{number}-1", minutes=number, tokens=tokens)
+        kept(runs, f"b{number}-1", minutes=9 + number, tokens=tokens * 1.01, digest=NEW)
+    assert efactl("diff", "a0", "b0") == 0
+    text = capsys.readouterr().out
+    assert "\nspeed: no difference shown between B and A" in text
+    assert text.rstrip().endswith("noise from 3 runs like A and 3 like B")
+
+
+def test_a_verdict_that_turned_says_why(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(runs, "aaaa-1")
+    kept(runs, "bbbb-1", minutes=9, expect="efa", quality=("held-out loss 9 is above 3",))
+    assert efactl("diff", "aaaa", "bbbb") == 0
+    text = capsys.readouterr().out
+    assert "\ntransport: proven (gloo) -> refuted (efa): rank 0 on node" in text
+    assert "\nquality: passed -> failed: held-out loss 9 is above 3\n" in text

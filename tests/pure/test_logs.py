@@ -1,0 +1,126 @@
+"""`efactl logs`: whose log it is, which lines, and what never gets out; the head is a server of this machine."""
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efactl import __main__ as efactl
+from efactl.exit_codes import ExitCode
+from efactl.logs import logs
+from tests.support.json_server import JsonServer
+from tests.support.known_stack import KnownStack, job, local_cluster, secret
+from workload.errors import ReportedError
+from workload.log_selection import OfRank, everything
+
+TOKEN, PASSWORD = "the-token-of-the-head", "hf_of-the-job"
+RUNNING, ENDED = "ray-train-fsdp-llm-0f3a-2", "ray-train-fsdp-llm-0f3a-1"
+PRINTED = f"\x1b[36m(RayTrainWorker pid=7)\x1b[0m with {PASSWORD}\n[train] step 1/4 loss 6.0\n"
+
+
+class World:
+    """A stack whose head has a table of jobs and a log of each, and the folder of its runs."""
+
+    def __init__(self, head: JsonServer, folder: Path) -> None:
+        self.head, self.runs = head, folder / "runs"
+        held = local_cluster(address=head.url, token=secret(TOKEN), other=secret(PASSWORD))
+        self.stack = KnownStack([held, job("of-state")])
+
+    def jobs(self, **status_by_id: str) -> None:
+        """By the last character of their ids."""
+        for number, status in status_by_id.items():
+            identifier = f"{RUNNING[:-1]}{number[1:]}"
+            entry = {"submission_id": identifier, "status": status, "start_time": int(number[1:]), "end_time": 1}
+            self.head.answers["/api/jobs/"] = [*self.head.answers["/api/jobs/"], entry]
+            self.head.answers[f"/api/jobs/{identifier}/logs"] = {"logs": PRINTED}
+
+    def kept(self, identifier: str, content: str) -> None:
+        folder = self.runs / identifier
+        folder.mkdir(parents=True)
+        (folder / "job.log").write_text(content)
+
+    def show(self, select: Any = everything) -> ExitCode:
+        return logs(self.stack, select, follow=False, runs=self.runs)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with JsonServer({"/api/jobs/": []}, token=TOKEN) as head:
+        yield World(head, tmp_path)
+
+
+def test_of_a_running_job_the_head_has_the_log_and_it_is_shown_without_secrets_and_colour(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.jobs(n1="SUCCEEDED", n2="RUNNING")
+    world.kept(RUNNING, "what was followed before\n")
+    assert world.show() == ExitCode.OK
+    assert capsys.readouterr().out == "(RayTrainWorker pid=7) with ***\n[train] step 1/4 loss 6.0\n"
+
+
+def test_of_a_job_that_ended_the_log_on_this_machine_is_shown(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.jobs(n1="FAILED")
+    world.kept(ENDED, "as it was followed\n")
+    world.kept("of-state", "an older one\n")
+    assert world.show() == ExitCode.OK
+    shown, notes = capsys.readouterr()
+    assert shown == "as it was followed\n"
+    assert ENDED in notes
+
+
+def test_of_a_job_that_nobody_followed_here_the_heads_log_is_shown(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.jobs(n1="SUCCEEDED")
+    world.kept("of-state", "an older one\n")
+    assert world.show() == ExitCode.OK
+    assert "[train] step 1/4" in capsys.readouterr().out
+
+
+def test_where_no_head_answers_the_run_in_state_is_shown_and_it_is_said(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.kept("of-state", "of the run in state\n")
+    world.kept("newer", "of another stack\n")
+    world.head.refused = {"/api/jobs/": 500}
+    assert world.show() == ExitCode.OK
+    shown, notes = capsys.readouterr()
+    assert shown == "of the run in state\n"
+    assert "whether a job runs is not known" in notes
+
+
+def test_a_stack_without_any_run_says_so(world: World) -> None:
+    world.runs.mkdir()
+    with pytest.raises(ReportedError, match="stack local has no run whose log could be shown"):
+        world.show()
+
+
+def test_a_rank_that_the_log_does_not_have_is_said_with_those_it_has(world: World) -> None:
+    world.jobs(n1="SUCCEEDED")
+    world.kept(ENDED, "(TrainController pid=6) - (ip=127.0.0.1, pid=7) world_rank=0, local_rank=0, node_rank=0\n")
+    with pytest.raises(ReportedError, match=r"no line of that rank; it names ranks 0"):
+        world.show(OfRank(3))
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.jobs(n1="SUCCEEDED")
+    world.kept(ENDED, "line\n" * 100_000)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with io.open(writing, "w") as closed:  # noqa: UP020 - a plain text file over a pipe
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert world.show() == ExitCode.OK
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--rank", "-1"], ["--rank", "x"], ["--rank", "1", "--nccl"]])
+def test_a_selection_that_cannot_be_is_a_bad_command_line(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        efactl.main(["logs", *arguments])
+    assert caught.value.code == ExitCode.BAD_INPUT

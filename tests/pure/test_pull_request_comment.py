@@ -1,0 +1,172 @@
+"""Which stacks a pull request touches, and the comment it gets: whole, safe to read, and only one."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.pure.test_pull_request_preview import preview, told
+from tests.support import engine_events as made
+from tools.pull_request.clean import cleaner
+from tools.pull_request.comment import LONGEST, MARK, comment
+from tools.pull_request.github import PullRequest
+from tools.pull_request.touched import default_platform, platform_of, removed, touched
+from workload.errors import BadInputError, ReportedError
+
+PLATFORMS = {"dev": "eks", "laptop": "local", "cluster": "kubernetes"}
+
+
+@pytest.mark.parametrize(
+    ("paths", "stacks"),
+    [
+        (["docs/eks.md", "tests/pure/test_cost.py", "README.md", "tools/lock.py", "efactl/stack.py"], []),
+        (["Pulumi.dev.yaml"], ["dev"]),
+        (["infra/local_nodes.py"], ["laptop"]),
+        (["infra/network.py"], ["cluster", "dev", "laptop"]),
+        (["training/train.py"], ["cluster", "dev", "laptop"]),
+        (["policy/rules/efa.py", "docs/Pulumi.dev.yaml"], ["cluster", "dev", "laptop"]),
+    ],
+)
+def test_a_stack_is_touched_by_its_settings_and_by_what_its_program_is_made_of(
+    paths: list[str], stacks: list[str]
+) -> None:
+    assert [one.stack for one in touched(paths, PLATFORMS)] == stacks
+
+
+def test_why_is_told_and_what_cannot_be_previewed_is_known() -> None:
+    found = {one.stack: one for one in touched(["infra/a.py", "infra/b.py", "infra/c.py", "infra/d.py"], PLATFORMS)}
+    assert found["dev"].why == "infra/a.py, infra/b.py, infra/c.py and 1 more"
+    assert [name for name, one in found.items() if not one.previewed] == ["cluster"]
+    assert removed(["Pulumi.gone.yaml", "Pulumi.dev.yaml", "Pulumi.yaml"], PLATFORMS) == ["gone"]
+
+
+def test_a_platform_is_read_without_a_yaml_parser() -> None:
+    assert platform_of("config:\n  ray-train-efa:platform: 'eks' # there\n", "local") == "eks"
+    assert platform_of("config: {}\n", "local") == "local"
+    assert default_platform("config:\n  platform:\n    type: string\n    default: local\n  other:\n") == "local"
+
+
+def test_the_comment_has_a_row_a_stack_with_changes_cost_policy_and_run() -> None:
+    head = preview(
+        made.job("replace", before=made.INPUTS, training_digest="bb"),
+        made.kept("a", "b"),
+        made.cost(18.9, ("GPU nodes", 4, 18.4)),
+    )
+    base = preview(made.job("same", before=made.INPUTS), made.cost(9.7, ("GPU nodes", 2, 9.2)))
+    text = comment([told(head, base)], commit="0123456789abcdef", skipped={"cluster": "it asks its own cluster"})
+    assert text.startswith(MARK)
+    row = "| `dev` | 1 to replace | 9.70 → 18.90 USD (+9.20) | 2 rules kept | **due**: files under training/ changed |"
+    assert row in text
+    assert "| replace | `RayTrainJob train` |" in text
+    assert "`cluster` was not previewed: it asks its own cluster" in text
+    assert "`0123456789ab`" in text
+
+
+def test_a_stack_that_fails_shows_its_error_and_one_that_is_refused_its_rule() -> None:
+    failed = told(preview(made.error("gpuZone: ```no```"), end=False))
+    refused = told(preview(made.broken("no-open-ingress", "efa: lets in *everyone*")))
+    text = comment([failed, refused], commit="c")
+    assert "**the preview failed**" in text and "gpuZone: '''no'''" in text
+    assert "- `no-open-ingress`: efa: lets in \\*everyone\\*" in text
+    assert text.count("<details open>") == 2
+
+
+def test_nothing_in_a_comment_mentions_people_or_ends_a_table() -> None:
+    head = preview(
+        made.step("create", "a:b/c:C", "x`|@team <b>", inputs={}),
+        made.job("replace", before=made.INPUTS, run_id="@team | <img>"),
+    )
+    text = comment([told(head)], commit="c")
+    assert "→ &#64;team \\| &lt;img>" in text
+    assert "| create | `` C x`\\|@team <b> `` |  |" in text
+
+
+def test_a_comment_that_is_too_long_keeps_its_table() -> None:
+    steps = [made.step("create", "a:b/c:C", f"{number}{'x' * 1500}", inputs={}) for number in range(60)]
+    text = comment([told(preview(*steps))], commit="c")
+    assert len(text) <= LONGEST
+    assert "60 to create" in text and "too long" in text
+
+
+def test_a_pull_request_that_touches_no_stack_is_told_so() -> None:
+    assert "No stack is touched" in comment([], commit="c")
+
+
+def test_secrets_of_the_environment_and_account_numbers_are_taken_out() -> None:
+    clean = cleaner({"PULUMI_ACCESS_TOKEN": "pul-1234567", "AWS_SECRET_ACCESS_KEY": "abcd/efgh", "HOME": "home"})
+    said = "arn:aws:iam::123456789012:role/a pul-1234567 abcd/efgh home 1234567890123"
+    assert clean(said) == "arn:aws:iam::************:role/a *** *** home 1234567890123"
+
+
+class _GitHub(BaseHTTPRequestHandler):
+    comments: list[dict[str, Any]]
+    asked: list[tuple[str, str]]
+
+    def _do(self) -> None:
+        path = self.path
+        self.asked.append((self.command, path))
+        if self.headers["Authorization"] != "Bearer right":
+            self._answer(403, {"message": "Resource not accessible by integration"})
+            return
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else {}
+        if self.command == "GET":
+            page = int(path.rpartition("page=")[2])
+            self._answer(200, self.comments[(page - 1) * 100 : page * 100])
+        elif self.command == "POST":
+            self.comments.append({"id": len(self.comments), "user": {"type": "Bot"}, **body})
+            self._answer(201, {"html_url": "https://example/new"})
+        else:
+            self.comments[int(path.rpartition("/")[2])].update(body)
+            self._answer(200, {"html_url": "https://example/old"})
+
+    do_GET = do_POST = do_PATCH = _do
+
+    def _answer(self, status: int, content: Any) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def github() -> Iterator[ThreadingHTTPServer]:
+    _GitHub.comments, _GitHub.asked = [], []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _GitHub)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def pull(server: ThreadingHTTPServer, token: str = "right") -> PullRequest:
+    return PullRequest(api=f"http://127.0.0.1:{server.server_port}", repository="o/r", number=7, token=token)
+
+
+def test_a_second_push_replaces_the_comment_of_the_first(github: ThreadingHTTPServer) -> None:
+    _GitHub.comments += [{"id": n, "body": f"said {n}", "user": {"type": "User"}} for n in range(120)]
+    _GitHub.comments[5]["body"] = f"{MARK} quoted by a person"
+    assert pull(github).tell(f"{MARK} first") == "https://example/new"
+    assert pull(github).tell(f"{MARK} second") == "https://example/old"
+    ours = [one["body"] for one in _GitHub.comments if one["user"]["type"] == "Bot"]
+    assert ours == [f"{MARK} second"]
+    assert ("POST", "/repos/o/r/issues/7/comments") in _GitHub.asked
+
+
+def test_a_job_without_the_right_to_comment_is_told_which_it_lacks(github: ThreadingHTTPServer) -> None:
+    with pytest.raises(ReportedError, match="pull-requests: write"):
+        pull(github, token="wrong").tell("text")
+
+
+def test_a_token_goes_nowhere_in_the_clear() -> None:
+    with pytest.raises(BadInputError, match="not https"):
+        PullRequest(api="http://api.example", repository="o/r", number=1, token="t")

@@ -1,0 +1,243 @@
+"""`efactl run`: which settings a run can have, what a preview must not hold, and when nothing is done."""
+
+import argparse
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from efactl import commands
+from efactl import run as module
+from efactl.exit_codes import ExitCode
+from efactl.run_plan import plan_of
+from efactl.run_settings import applied, kept_by, replaced_whole, run_settings
+from efactl.stack import JOB_TYPE, Stack
+from workload.errors import BadInputError, ReportedError
+
+ROOT = Path(__file__).parents[2]
+PROJECT = "ray-train-efa"
+DECLARED: Mapping[str, Mapping[str, Any]] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+
+
+def of(*words: str) -> dict[str, Any]:
+    return run_settings(words, DECLARED, stack="dev", project=PROJECT)
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("trainSteps=50", {"trainSteps": "50"}),
+        ("ray-train-efa:trainSteps=50", {"trainSteps": "50"}),
+        ("gateMaxEvalLoss=2.5", {"gateMaxEvalLoss": "2.5"}),
+        ("trainResumeFrom=s3://b/p?x=1", {"trainResumeFrom": "s3://b/p?x=1"}),
+        ("trainExportTo=", {"trainExportTo": ""}),
+        ("jobPip=[humanize==4.12.0, a==1]", {"jobPip": ["humanize==4.12.0", "a==1"]}),
+        ("jobPip=", {"jobPip": []}),
+        ('jobEnv={"A": "1"}', {"jobEnv": {"A": "1"}}),
+        ("jobEnv.LOG_LEVEL=debug", {"jobEnv.LOG_LEVEL": "debug"}),
+    ],
+)
+def test_a_setting_of_a_run_is_as_the_stack_s_file_has_it(word: str, found: dict[str, Any]) -> None:
+    assert of(word) == found
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("trainSteps", "trainSteps: is not KEY=VALUE"),
+        ("trainStep=5", "trainStep: is not a setting: did you mean trainSteps?"),
+        ("zzz=5", "zzz: is not a setting: Pulumi.yaml lists them"),
+        ("gpuNodes=4", "gpuNodes: is no setting of a run (it shapes the stack itself)"),
+        ("expect=gloo", "expect: is no setting of a run (every run of the stack is judged by it)"),
+        ("storagePath=s3://x", "storagePath: is no setting of a run (it decides about storage"),
+        ("compareRepeats=3", "`efactl compare` takes its own options"),
+        ("jobSecretEnv.TOKEN=x", "pulumi config set --secret --path 'jobSecretEnv.NAME' -s dev"),
+        ("jobPip=humanize", "jobPip: 'humanize' is not a list like [one, two]"),
+        ("jobEnv=[a", "jobEnv: '[a' is not an object like {NAME: text}"),
+        ("trainSteps.a=1", "trainSteps.a: names no value inside trainSteps"),
+        ("jobEnv.=1", "jobEnv.: names no value inside jobEnv"),
+    ],
+)
+def test_any_other_is_refused_by_name_and_says_why(word: str, said: str) -> None:
+    with pytest.raises(BadInputError) as refused:
+        of("trainLr=1e-3", word)
+    assert said in str(refused.value)
+
+
+def test_every_problem_is_said_at_once_and_a_secret_s_value_never() -> None:
+    with pytest.raises(BadInputError) as refused:
+        of("gpuNodes=4", "trainStep=5", "trainSteps=1", "trainSteps=2", "jobSecretEnv.TOKEN=hf_swordfish")
+    said = str(refused.value)
+    assert all(f"\n  {name}: " in said for name in ("gpuNodes", "trainStep", "trainSteps", "jobSecretEnv.TOKEN"))
+    assert "is given twice" in said and "swordfish" not in said
+
+
+def test_settings_take_the_place_of_the_file_s_own_and_leave_the_rest() -> None:
+    config = {f"{PROJECT}:trainSteps": "20", f"{PROJECT}:jobEnv": {"A": "1"}, "aws:region": "us-west-2"}
+    changed = applied(config, {"trainSteps": "5", "jobEnv.B": "2", "jobRunId": "x"}, project=PROJECT)
+    assert changed == {
+        f"{PROJECT}:trainSteps": "5",
+        f"{PROJECT}:jobEnv": {"A": "1", "B": "2"},
+        "aws:region": "us-west-2",
+        f"{PROJECT}:jobRunId": "x",
+    }
+    assert config[f"{PROJECT}:jobEnv"] == {"A": "1"}, "what was read stays as it was"
+    with pytest.raises(BadInputError, match="the stack's jobEnv is 'text', which holds no names"):
+        applied({f"{PROJECT}:jobEnv": "text"}, {"jobEnv.B": "2"}, project=PROJECT)
+
+
+def test_what_is_kept_is_written_value_by_value() -> None:
+    settings = {"trainSteps": "5", "jobPip": ["a==1", "b==2"], "jobEnv": {"A.B": 1}, "jobEnv.C": "x"}
+    assert kept_by(settings) == [
+        ("trainSteps", "5"),
+        ("jobPip[0]", "a==1"),
+        ("jobPip[1]", "b==2"),
+        ('jobEnv["A.B"]', "1"),
+        ("jobEnv.C", "x"),
+    ]
+    assert replaced_whole(settings) == ["jobPip", "jobEnv"]
+
+
+def step(op: str, kind: str, name: str) -> dict[str, Any]:
+    urn = f"urn:pulumi:local::{PROJECT}::{kind}::{name}"
+    return {"resourcePreEvent": {"metadata": {"op": op, "urn": urn, "type": kind}}}
+
+
+WORKLOAD = "pulumi-python:dynamic/workload"
+STACK_SAME = step("same", "pulumi:pulumi:Stack", "ray-train-efa-local")
+JOB_REPLACED = [
+    step(op, f"{WORKLOAD}:RayTrainJob", "train") for op in ("create-replacement", "replace", "delete-replaced")
+]
+GATE_UPDATED = step("update", f"{WORKLOAD}:RunGate", "gate")
+CLUSTER = "pulumi-python:dynamic/infra:LocalRayCluster"
+
+
+def test_the_run_s_own_resources_are_its_targets() -> None:
+    plan = plan_of(
+        [{"preludeEvent": {}}, STACK_SAME, step("same", CLUSTER, "ray-cluster"), *JOB_REPLACED, GATE_UPDATED]
+    )
+    assert [urn.rpartition("::")[2] for urn in plan.targets] == ["train", "gate"]
+    assert (plan.beyond, plan.left_out) == ((), ())
+
+
+@pytest.mark.parametrize("op", ["create", "update", "delete", "create-replacement", "import"])
+def test_anything_beyond_the_run_is_named(op: str) -> None:
+    plan = plan_of([STACK_SAME, *JOB_REPLACED, step(op, CLUSTER, "ray-cluster")])
+    assert plan.beyond == (f"{'replace' if op == 'create-replacement' else op} ray-cluster",)
+
+
+def test_a_provider_that_is_configured_anew_is_no_change_and_one_that_is_replaced_is() -> None:
+    dynamic = step("update", "pulumi:providers:pulumi-python", "default")
+    assert plan_of([*JOB_REPLACED, dynamic]).beyond == ()
+    moved = step("create-replacement", "pulumi:providers:kubernetes", "ray-kubernetes")
+    assert plan_of([*JOB_REPLACED, moved]).beyond == ("replace ray-kubernetes",)
+
+
+def test_a_measurement_beside_the_run_is_left_as_it_is_and_a_preflight_is_part_of_it() -> None:
+    plan = plan_of(
+        [
+            step("create-replacement", f"{WORKLOAD}:BandwidthPreflight", "preflight"),
+            *JOB_REPLACED,
+            step("create-replacement", f"{WORKLOAD}:TransportComparison", "compare"),
+            step("update", f"{WORKLOAD}:ComparisonGate", "compare-gate"),
+        ]
+    )
+    assert [urn.rpartition("::")[2] for urn in plan.targets] == ["preflight", "train"]
+    assert plan.left_out == ("replace compare", "update compare-gate") and plan.beyond == ()
+
+
+class Pulumi:
+    """What the command line asks of pulumi, in the place of the real one."""
+
+    def __init__(self, *events: Mapping[str, Any], status: int = 0) -> None:
+        self.events, self.status = events, status
+        self.calls: list[tuple[str, ...]] = []
+        self.configs: list[dict[str, Any]] = []
+
+    def run(self, stack: Stack, command: Sequence[str], *, aside: bool) -> int:
+        self.calls.append(tuple(command))
+        words = list(command)
+        file = Path(words[words.index("--config-file") + 1])
+        self.configs.append(yaml.safe_load(file.read_text())["config"])
+        if words[0] == "preview":
+            Path(words[words.index("--event-log") + 1]).write_text(
+                "".join(f"{json.dumps(one)}\n" for one in self.events)
+            )
+        return self.status
+
+
+@pytest.fixture
+def pulumi(monkeypatch: pytest.MonkeyPatch) -> Pulumi:
+    pulumi = Pulumi(STACK_SAME, *JOB_REPLACED, GATE_UPDATED)
+    monkeypatch.setattr(Stack, "run", lambda self, command, *, aside: pulumi.run(self, command, aside=aside))
+    monkeypatch.setattr(Stack, "resource", lambda self, token: {"id": "run-1"} if token == JOB_TYPE else None)
+    monkeypatch.setattr(Stack, "release_dead_locks", lambda self: [])
+    monkeypatch.setenv("PULUMI_DEBUG_COMMANDS", "")
+    monkeypatch.setattr(commands, "_run", lambda _stack: {})
+    return pulumi
+
+
+def run(*settings: str, **options: bool) -> ExitCode:
+    given = {"json": False, "preview": False, "again": False, "keep": False, **options}
+    return module.run(argparse.Namespace(stack="local", settings=list(settings), **given))
+
+
+def test_a_run_is_previewed_whole_then_brought_up_alone_and_the_file_stays(
+    pulumi: Pulumi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (ROOT / "Pulumi.local.yaml").read_bytes()
+    assert run("trainSteps=7") == ExitCode.OK
+    preview, up = pulumi.calls
+    assert preview[0] == "preview" and "--target" not in preview
+    targets = [word for flag, word in itertools.pairwise(up) if flag == "--target"]
+    assert [urn.rpartition("::")[2] for urn in targets] == ["train", "gate"]
+    assert {config[f"{PROJECT}:trainSteps"] for config in pulumi.configs} == {"7"}
+    assert (ROOT / "Pulumi.local.yaml").read_bytes() == before
+    assert "the next `up` asks for a run of its settings again" in capsys.readouterr().err
+
+
+def test_more_than_a_run_is_refused_before_anything_is_done(pulumi: Pulumi) -> None:
+    pulumi.events = (*pulumi.events, step("create", CLUSTER, "ray-cluster"))
+    with pytest.raises(ReportedError, match=r"more than a run would change: create ray-cluster\. Nothing was done"):
+        run("trainSteps=7")
+    assert [call[0] for call in pulumi.calls] == ["preview"]
+
+
+def test_a_preview_that_fails_ends_it(pulumi: Pulumi) -> None:
+    pulumi.status = 255
+    assert run("trainSteps=x") == ExitCode.FAILED
+    assert [call[0] for call in pulumi.calls] == ["preview"]
+
+
+def test_only_a_preview_changes_nothing_and_says_what_would_change(
+    pulumi: Pulumi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("trainSteps=7", preview=True, keep=True, json=True) == ExitCode.OK
+    assert [call[0] for call in pulumi.calls] == ["preview"]
+    assert json.loads(capsys.readouterr().out) == {"changes": ["replace train", "update gate"], "leftOut": []}
+
+
+def test_where_nothing_is_due_nothing_runs_and_again_asks_for_one(
+    pulumi: Pulumi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pulumi.events = (STACK_SAME,)
+    assert run("trainSteps=7") == ExitCode.OK
+    assert [call[0] for call in pulumi.calls] == ["preview"]
+    assert "`efactl run --again -s local` repeats it" in capsys.readouterr().err
+    pulumi.events = (STACK_SAME, *JOB_REPLACED)
+    assert run(again=True) == ExitCode.OK
+    assert pulumi.configs[-1][f"{PROJECT}:jobRunId"] == "after run-1"
+
+
+def test_options_that_contradict_are_bad_input(pulumi: Pulumi) -> None:
+    with pytest.raises(BadInputError, match="--again sets jobRunId by itself"):
+        run("jobRunId=x", again=True)
+    with pytest.raises(BadInputError, match="--keep writes settings"):
+        run(keep=True)
+    with pytest.raises(BadInputError, match=r"--keep cannot write jobEnv\.NICE, which begins with '-'"):
+        run("jobEnv.NICE=-5", keep=True)
+    assert pulumi.calls == []

@@ -1,0 +1,114 @@
+"""The acceptance gate's script around an `efactl` of its own: exit code, report, record, and an end to what bills."""
+
+import json
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools.acceptance import __main__ as acceptance
+from tools.acceptance.record import text
+from tools.setup import pins
+
+EFACTL = """
+import json, os, pathlib, signal, sys
+command = sys.argv[1]
+if command == "up":
+    folder = pathlib.Path("runs/run-2")
+    folder.mkdir(parents=True)
+    if os.environ.get("WAITS"):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+        print("waiting", flush=True)
+        signal.pause()
+    code = int(os.environ["CODE"])
+    if code != 1:
+        value = {0: "proven", 3: "refuted"}[code]
+        record = {"submissionId": "run-2", "verdict": {"value": value, "reasons": ["rank 0: because"]}}
+        (folder / "record.json").write_text(json.dumps(record))
+    sys.exit(code)
+assert sys.argv[1:4] == ["report", "run-2", "-o"], sys.argv
+pathlib.Path(sys.argv[4]).write_text("<html>")
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "efactl").mkdir()
+    (tmp_path / "efactl/__main__.py").write_text(EFACTL)
+    old = tmp_path / "runs/run-1"
+    old.mkdir(parents=True)
+    (old / "record.json").write_text(json.dumps({"submissionId": "run-1", "verdict": {"value": "proven"}}))
+    config = {
+        "ray-train-efa:platform": "eks",
+        "ray-train-efa:capacityUntil": "2026-01-01T00:00:00Z",
+        "ray-train-efa:gpuNodes": "2",
+    }
+    (tmp_path / "Pulumi.dev.yaml").write_text(yaml.safe_dump({"config": config}))
+    return tmp_path
+
+
+def gate(project: Path) -> int:
+    return acceptance.main(["-s", "dev", "--hours", "3", "--out", str(project / "out")], project=project)
+
+
+@pytest.mark.parametrize(("code", "verdict"), [(0, "proven"), (3, "refuted")])
+def test_it_exits_by_the_verdict_and_keeps_report_and_record_of_this_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch, code: int, verdict: str
+) -> None:
+    monkeypatch.setenv("CODE", str(code))
+    assert gate(project) == code
+    assert json.loads((project / "out/record.json").read_text())["submissionId"] == "run-2"
+    assert (project / "out/report.html").read_text() == "<html>"
+    said = (project / "out/summary.md").read_text()
+    assert f"ended with {code}" in said and f"**{verdict}**" in said and "rank 0: because" in said
+
+
+def test_a_run_without_a_record_is_not_told_by_an_earlier_ones(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODE", "1")
+    assert gate(project) == 1
+    assert sorted(path.name for path in (project / "out").iterdir()) == ["summary.md"]
+    assert "No run record was written" in (project / "out/summary.md").read_text()
+
+
+def test_a_reservation_ends_by_itself_within_the_hours_given(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODE", "0")
+    before = datetime.now(UTC)
+    gate(project)
+    config = yaml.safe_load((project / "Pulumi.dev.yaml").read_text())["config"]
+    until = datetime.fromisoformat(config["ray-train-efa:capacityUntil"])
+    assert 2.9 < (until - before).total_seconds() / 3600 < 3.1
+    assert config["ray-train-efa:gpuNodes"] == "2"
+
+
+@pytest.mark.parametrize("setting", [{"platform": "local"}, {"capacity": "none"}])
+def test_a_stack_that_reserves_nothing_is_left_as_it_is(project: Path, setting: dict[str, str]) -> None:
+    file = project / "Pulumi.dev.yaml"
+    content = yaml.safe_load(file.read_text())
+    content["config"] |= {f"ray-train-efa:{key}": value for key, value in setting.items()}
+    file.write_text(yaml.safe_dump(content))
+    acceptance.bound(file, datetime.now(UTC))
+    assert yaml.safe_load(file.read_text()) == content
+
+
+def test_an_end_from_outside_is_passed_on_and_its_code_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAITS", "1")
+    code = (
+        "from tools.acceptance.__main__ import up; import pathlib, sys; sys.exit(up('dev', pathlib.Path(sys.argv[1])))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(project)], cwd=pins.PROJECT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "waiting\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 130
+    process.stdout.close()
+
+
+def test_many_reasons_are_counted() -> None:
+    record = {"submissionId": "r", "verdict": {"value": "unproven", "reasons": [f"rank {n}" for n in range(40)]}}
+    assert "and 32 more" in text("dev", 4, record, "")
+    assert "evidence is missing" in text("dev", 4, record, "")

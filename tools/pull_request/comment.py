@@ -1,0 +1,116 @@
+"""PURE: the summaries of a pull request's stacks as one Markdown comment."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# By it the comment of an earlier push is found and replaced.
+MARK = "<!-- ray-train-efa: what this pull request would do -->"
+# GitHub takes 65,536 characters.
+LONGEST = 60_000
+_ROWS = 60
+_VERBS = {
+    "create": "to create",
+    "update": "to update",
+    "change": "to change",
+    "replace": "to replace",
+    "delete": "to delete",
+    "import": "to import",
+}
+
+
+def comment(summaries: Sequence[Mapping[str, Any]], *, commit: str, skipped: Mapping[str, str] | None = None) -> str:
+    """`skipped`: stacks that were touched and not previewed, with the reason."""
+    head = [MARK, "### What this pull request would do", ""]
+    if summaries:
+        head += ["| stack | changes | cost an hour | policy | a training run |", "|---|---|---|---|---|"]
+        head += [_row(one) for one in summaries]
+    else:
+        head.append("No stack is touched by it, so nothing was previewed.")
+    for stack, reason in sorted((skipped or {}).items()):
+        head += ["", f"{code(stack)} was not previewed: {plain(reason)}"]
+    parts = ["\n".join(head), *(_details(one) for one in summaries), _foot(summaries, commit)]
+    text = "\n\n".join(filter(None, parts)) + "\n"
+    if len(text) <= LONGEST:
+        return text
+    return "\n\n".join([parts[0], "The details are too long for a comment: see the job's summary.", parts[-1]]) + "\n"
+
+
+def code(text: str) -> str:
+    """As code in one line: nothing in it is Markdown, a mention or the end of a table's cell."""
+    fence = "``" if "`" in text else "`"
+    inner = " ".join(text.replace("|", "\\|").split())
+    return f"{fence} {inner} {fence}" if "`" in text else f"{fence}{inner}{fence}"
+
+
+def plain(text: str) -> str:
+    """In one line of a table, without markup of its own."""
+    kept = " ".join(text.split())
+    for sign in "\\`*_[]|#":
+        kept = kept.replace(sign, f"\\{sign}")
+    # Last: these hold a sign of those before.
+    return kept.replace("&", "&amp;").replace("<", "&lt;").replace("@", "&#64;")
+
+
+def _row(told: Mapping[str, Any]) -> str:
+    return "| " + " | ".join([code(told["stack"]), _changes(told), _cost(told), _policy(told), _run(told)]) + " |"
+
+
+def _changes(told: Mapping[str, Any]) -> str:
+    if told["failed"]:
+        return "**the preview failed**"
+    counts = [f"{count} {_VERBS.get(name, name)}" for name, count in told["counts"].items()]
+    return ", ".join(counts) or "none"
+
+
+def _cost(told: Mapping[str, Any]) -> str:
+    return "not known" if told["failed"] else plain(told["cost"]["text"])
+
+
+def _policy(told: Mapping[str, Any]) -> str:
+    policy = told["policy"]
+    if broken := policy["broken"]:
+        return f"**{len({one['rule'] for one in broken})} broken**, {policy['kept']} kept"
+    return f"{policy['kept']} rules kept" if policy["kept"] else "not asked"
+
+
+def _run(told: Mapping[str, Any]) -> str:
+    run = told["run"]
+    if run["due"] is None:
+        return plain("; ".join(run["reasons"])) or "not known"
+    return f"**due**: {plain('; '.join(run['reasons']))}" if run["due"] else "not due"
+
+
+def _details(told: Mapping[str, Any]) -> str:
+    parts: list[str] = []
+    if told["errors"]:
+        text = "\n".join(told["errors"])[-4000:].replace("```", "'''")
+        parts.append(f"```text\n{text}\n```")
+    parts += [
+        f"- {'' if one['mandatory'] else 'advisory: '}{code(one['rule'])}: {plain(one['message'])}"
+        for one in told["policy"]["broken"]
+    ]
+    if rows := told["changes"]:
+        table = ["| | resource | properties |", "|---|---|---|"]
+        for one in rows[:_ROWS]:
+            names = ", ".join(code(name) for name in one["properties"])
+            table.append(f"| {one['operation']} | {code(one['resource'])} | {names} |")
+        if len(rows) > _ROWS:
+            table.append(f"| | and {len(rows) - _ROWS} more | |")
+        parts.append("\n".join(table))
+    if lines := told["cost"]["lines"]:
+        parts.append("\n".join(["USD an hour:", "", *(f"- {plain(line)}" for line in lines)]))
+    if not parts:
+        return ""
+    inside = "\n\n".join(parts)
+    opened = " open" if told["failed"] or told["policy"]["broken"] else ""
+    return f"<details{opened}><summary>{plain(told['stack'])}</summary>\n\n{inside}\n\n</details>"
+
+
+def _foot(summaries: Sequence[Mapping[str, Any]], commit: str) -> str:
+    said = [f"Previewed at {code(commit[:12])}."]
+    if any(one["standin"] for one in summaries):
+        said.append("Without an account: stand-ins for AWS, and the program of the base branch to compare with.")
+    dates = sorted({one["cost"]["prices_of"] for one in summaries if one["cost"]["prices_of"]})
+    if dates:
+        said.append(f"List prices of {', '.join(dates)}.")
+    return " ".join(said)
