@@ -14,7 +14,7 @@ from efactl.__main__ import COMMANDS, main, parser
 from efactl.colour import coloured
 from efactl.command import Command
 from efactl.exit_codes import MEANINGS, ExitCode
-from efactl.exit_codes_page import page
+from tools.docs.exit_codes_page import page
 
 ROOT = Path(__file__).parents[2]
 NAMES = [command.name for command in COMMANDS]
@@ -66,9 +66,7 @@ def test_names_are_given_once() -> None:
 
 
 def test_the_page_of_exit_codes_is_the_codes() -> None:
-    assert (ROOT / "docs" / "exit-codes.md").read_text() == page(), (
-        "python -m efactl.exit_codes_page > docs/exit-codes.md"
-    )
+    assert (ROOT / "docs" / "exit-codes.md").read_text() == page(), "make docs"
     assert set(MEANINGS) == set(ExitCode)
 
 

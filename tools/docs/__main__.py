@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.docs import cli_page, links, settings_page, tree
+from tools.docs import cli_page, exit_codes_page, links, settings_page, tree
 from tools.setup import pins
 
 PROJECT = pins.PROJECT
@@ -13,6 +13,7 @@ SITE = PROJECT / ".state" / "site"
 GENERATED = {
     "docs/reference/settings.md": lambda: settings_page.page((PROJECT / "Pulumi.yaml").read_text(encoding="utf-8")),
     "docs/reference/efactl.md": cli_page.page,
+    "docs/exit-codes.md": exit_codes_page.page,
 }
 
 

@@ -4,21 +4,19 @@ import argparse
 from collections.abc import Iterator
 
 from efactl.__main__ import parser
-from efactl.exit_codes import MEANINGS
 
 INTRODUCTION = """# efactl
 
 <!-- written by `make docs` from efactl's own parser, not by hand -->
 
 `efactl COMMAND --help` says the same. Facts go to standard output, with `--json` as one JSON document; what is going on
-is told on standard error.
+is told on standard error. Exit codes: [exit-codes.md](../exit-codes.md).
 """
 
 
 def page() -> str:
     """The page's Markdown."""
-    codes = "".join(f"| {code.value} | {meaning} |\n" for code, meaning in MEANINGS.items())
-    parts = [INTRODUCTION, f"## Exit codes\n\n| code | meaning |\n|---|---|\n{codes}"]
+    parts = [INTRODUCTION]
     parts += [_command(name, command) for name, command in _commands(parser(), "efactl")]
     return "\n".join(parts)
 

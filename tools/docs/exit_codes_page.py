@@ -1,10 +1,12 @@
-"""docs/exit-codes.md, from efactl/exit_codes.py: `python -m efactl.exit_codes_page > docs/exit-codes.md`."""
+"""docs/exit-codes.md from efactl/exit_codes.py."""
 
 from efactl.exit_codes import MEANINGS
 
 _HEAD = """# Exit codes
 
-What the exit status of `efactl` says; the same in every command. (Made by `python -m efactl.exit_codes_page`.)
+<!-- written by `make docs` from efactl/exit_codes.py, not by hand -->
+
+What the exit status of `efactl` says; the same in every command.
 
 | code | name | meaning |
 |---|---|---|
@@ -20,9 +22,6 @@ _TAIL = """
 
 
 def page() -> str:
+    """The page's Markdown."""
     rows = [f"| {int(code)} | `{code.name}` | {meaning} |\n" for code, meaning in MEANINGS.items()]
     return _HEAD + "".join(rows) + _TAIL
-
-
-if __name__ == "__main__":
-    print(page(), end="")
