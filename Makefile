@@ -10,7 +10,7 @@ standin = $(BIN)/python -m tools.standin $(1) -s $(STACK) --expect $(EXPECT)
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up preview down lint format test test-all bed test-full lock diagram docs bench clean
+.PHONY: help setup up preview down lint format test test-all bed browser test-full lock diagram docs bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,7 +47,11 @@ test-all: test ## test, then the Kubernetes test bed: the whole path through a r
 bed: setup ## run a Kubernetes test bed in the foreground, for trying things by hand
 	@$(BIN)/python -m tools.bed up
 
+browser: setup ## fetch the browser (npm) in which the tests look at a run's report; without it they are skipped
+	@$(BIN)/python -m tools.browser
+
 test-full: lint ## lint, then every test, the fault matrices and long runs included
+	@$(BIN)/python -m tools.browser || echo "make: without a browser the report's looks are not tested" >&2
 	@$(BIN)/python -m pytest
 
 lock: setup ## requirements.lock from pyproject.toml (LOCK_ARGS="--upgrade-package ray")
