@@ -24,13 +24,13 @@ def needs_refresh(resources: Resources, *, now: datetime) -> bool:
     return ended or (fired and _nodes(resources) > 0)
 
 
-def may_give_back(resources: Resources, *, asked: bool) -> bool:
-    """Whether a run is in the state and its GPU nodes are still declared. `asked` is gpuScaleToZeroAfterJob.
+def may_give_back(resources: Resources) -> bool:
+    """Whether a run is in the state and its GPU nodes are still declared, so that gpuScaleToZeroAfterJob has a say.
 
     `pulumi up --continue-on-error` then ends them: where the gate fails, as it does again for a refuted run, a plain
     `up` stops before it deletes the reservation.
     """
-    return asked and any(True for _ in _of(resources, _JOB)) and _nodes(resources) > 0
+    return any(True for _ in _of(resources, _JOB)) and _nodes(resources) > 0
 
 
 def _nodes(resources: Resources) -> int:

@@ -28,7 +28,7 @@ def up(stack: Stack, *, as_json: bool) -> ExitCode:
     if status != 0:
         reason = reasons.of_job(run, began) or reasons.of_measurements(FOLDER / "runs", began)
     done = status == 0 or (reason is not None and reasons.judged(run, began))
-    given = done and may_give_back(stack.resources(), asked=stack.is_on("gpuScaleToZeroAfterJob"))
+    given = done and stack.is_on("gpuScaleToZeroAfterJob") and may_give_back(stack.resources())
     if given:
         _give_back(stack, aside=as_json)
     if as_json:

@@ -48,8 +48,7 @@ def test_what_is_not_ended_or_known_already_needs_no_refresh(state: list[dict[st
     assert not needs_refresh(state, now=AT + timedelta(days=1))
 
 
-def test_nodes_are_given_back_once_there_is_a_run_and_only_where_asked() -> None:
-    assert may_give_back([RUN, group(2)], asked=True)
-    assert not may_give_back([RUN, group(2)], asked=False)
-    assert not may_give_back([group(2)], asked=True), "a job that failed is not in the state"
-    assert not may_give_back([RUN, group(0), group(1, "ray-system-group")], asked=True)
+def test_nodes_are_given_back_once_there_is_a_run() -> None:
+    assert may_give_back([RUN, group(2)])
+    assert not may_give_back([group(2)]), "a job that failed is not in the state"
+    assert not may_give_back([RUN, group(0), group(1, "ray-system-group")])

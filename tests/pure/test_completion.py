@@ -33,7 +33,9 @@ def folder(tmp_path: Path) -> Path:
     ("given", "offered"),
     [
         (["do"], ["doctor", "down"]),
-        (["up", "-"], ["--help", "--json", "--stack", "-h", "-s"]),
+        (["outputs", "-"], ["--help", "--json", "--stack", "-h", "-s"]),
+        (["up", "--p"], ["--plan"]),
+        (["capacity", "--pro"], ["--probe"]),
         (["up", "-s", ""], ["dev", "dev-us-east-2", "local"]),
         (["up", "--stack", "dev-"], ["dev-us-east-2"]),
         (["up", "--stack=lo"], ["--stack=local"]),

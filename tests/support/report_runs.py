@@ -212,4 +212,6 @@ def _request(runs: Path, kind: str) -> JobRequest:
         runs=runs,
         storage=str(runs),
         deadline_s=60,
+        stack="dev",
+        hourly_usd=0.0 if kind == "local" else None,
     )
