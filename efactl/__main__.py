@@ -1,26 +1,28 @@
-"""The command line of ray-train-efa. A new command is one `Command` in COMMANDS, its arguments beside what it does."""
+"""The command line of ray-train-efa. A new command is one `Command` of efactl/arguments, in COMMANDS."""
 
 import argparse
 import os
 import sys
 from collections.abc import Sequence
 
-from efactl import (
-    capacity_arguments,
-    compare_arguments,
-    completion,
-    completion_arguments,
-    doctor_arguments,
-    environment_arguments,
-    logs_arguments,
-    plan_memory_arguments,
-    report_arguments,
-    run_arguments,
-    runs_arguments,
-    stack_arguments,
-    status_arguments,
-    transport_arguments,
-    ui_arguments,
+from efactl import completion
+from efactl.arguments import (
+    capacity,
+    compare,
+    doctor,
+    environment,
+    logs,
+    plan_memory,
+    report,
+    run,
+    runs,
+    stack,
+    status,
+    transport,
+    ui,
+)
+from efactl.arguments import (
+    completion as completion_arguments,
 )
 from efactl.exit_codes import MEANINGS, ExitCode
 from workload.errors import BadInputError, ReportedError
@@ -28,20 +30,20 @@ from workload.errors import BadInputError, ReportedError
 # As `efactl --help` lists them. Nothing here imports what a command does: Ray alone takes a second, and some commands
 # work where there is neither Ray nor Pulumi.
 COMMANDS = (
-    capacity_arguments.COMMAND,
-    plan_memory_arguments.COMMAND,
-    environment_arguments.UP,
-    *stack_arguments.COMMANDS,
-    environment_arguments.DOWN,
-    run_arguments.COMMAND,
-    ui_arguments.COMMAND,
-    doctor_arguments.COMMAND,
-    status_arguments.COMMAND,
-    logs_arguments.COMMAND,
-    compare_arguments.COMMAND,
-    transport_arguments.COMMAND,
-    *runs_arguments.COMMANDS,
-    report_arguments.COMMAND,
+    capacity.COMMAND,
+    plan_memory.COMMAND,
+    environment.UP,
+    *stack.COMMANDS,
+    environment.DOWN,
+    run.COMMAND,
+    ui.COMMAND,
+    doctor.COMMAND,
+    status.COMMAND,
+    logs.COMMAND,
+    compare.COMMAND,
+    transport.COMMAND,
+    *runs.COMMANDS,
+    report.COMMAND,
     completion_arguments.COMMAND,
 )
 

@@ -1,16 +1,15 @@
 """`efactl doctor`: everything that an `up` needs, looked at without changing anything."""
 
 import argparse
-import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from efactl.colour import coloured
-from efactl.doctor import aws, machine, stack, tools
+from efactl.doctor import aws, machine, room, stack, tools
 from efactl.doctor.finding import Finding, as_document, fail, lines_of, passed, warn
 from efactl.doctor.subject import Subject
 from efactl.exit_codes import ExitCode
@@ -30,9 +29,8 @@ CHECKS: tuple[Check, ...] = (
     tools.aws,
     stack.backend,
     aws.account,
+    room.capacity,
 )
-# A module with `findings(subject)` that joins the list where it is there: the account's quotas.
-LATER = "capacity.doctor"
 
 
 def doctor(asked: argparse.Namespace) -> ExitCode:
@@ -49,18 +47,10 @@ def doctor(asked: argparse.Namespace) -> ExitCode:
 def examined(name: str, folder: Path = FOLDER) -> list[Finding]:
     subject, findings = stack.subject_of(folder, name)
     with ThreadPoolExecutor(len(CHECKS)) as pool:
-        side_by_side = [pool.submit(_looked, check, subject) for check in _checks()]
+        side_by_side = [pool.submit(_looked, check, subject) for check in CHECKS]
         of_stack = _looked(stack.settings, subject)
         about_machine = [finding for future in side_by_side for finding in future.result()]
     return [*about_machine, *findings, *of_stack]
-
-
-def _checks() -> Sequence[Check]:
-    package = LATER.partition(".")[0]
-    if importlib.util.find_spec(package) is None or importlib.util.find_spec(LATER) is None:
-        return CHECKS
-    found: Check = importlib.import_module(LATER).findings
-    return (*CHECKS, found)
 
 
 def _looked(check: Check, subject: Subject) -> list[Finding]:

@@ -35,6 +35,17 @@ AWS = """case "$*" in
 esac"""
 
 
+@pytest.fixture(autouse=True)
+def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks AWS without the `aws` command finds neither credentials nor AWS."""
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     project = tmp_path / "project"

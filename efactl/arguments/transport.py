@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import count
+from efactl.arguments.types import count
 from efactl.command import Command
 from efactl.exit_codes import ExitCode
 from workload.errors import BadInputError
@@ -24,7 +24,7 @@ COMMAND = Command(
     summary="judge NCCL logs from any launcher: over what did the hosts communicate?",
     example="NCCL_DEBUG=INFO torchrun ... >job.log 2>&1; efactl transport job.log --expect efa --hosts 2",
     arguments=_arguments,
-    action="efactl.transport_arguments:transport",
+    action="efactl.arguments.transport:transport",
 )
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import add_stack_and_json
+from efactl.arguments.types import add_stack_and_json
 from efactl.command import Command
 from efactl.exit_codes import ExitCode
 
@@ -17,7 +17,7 @@ COMMAND = Command(
     summary="whether the stack's job fits its GPUs' memory, and the largest batch that does; nothing is started",
     example="efactl plan-memory -s dev --gpu L40S",
     arguments=_arguments,
-    action="efactl.plan_memory_arguments:plan_memory",
+    action="efactl.arguments.plan_memory:plan_memory",
 )
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import add_json
+from efactl.arguments.types import add_json
 from efactl.command import Command
 from efactl.exit_codes import ExitCode
 from workload.errors import BadInputError
@@ -38,14 +38,14 @@ UP = Command(
     summary="bring the stack up: cluster, job, verdict; the exit code says how it went",
     example="efactl up -s local && efactl outputs -s local --json\nefactl up --env dev --ttl 4h --train",
     arguments=_up_arguments,
-    action="efactl.environment_arguments:up",
+    action="efactl.arguments.environment:up",
 )
 DOWN = Command(
     name="down",
     summary="destroy the stack and show that nothing of it is left that bills",
     example="efactl down -s dev --json\nefactl down --env dev",
     arguments=_down_arguments,
-    action="efactl.environment_arguments:down",
+    action="efactl.arguments.environment:down",
 )
 
 

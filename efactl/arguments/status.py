@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import add_stack_and_json
+from efactl.arguments.types import add_stack_and_json
 from efactl.command import Command
 from efactl.exit_codes import ExitCode
 
@@ -17,7 +17,7 @@ COMMAND = Command(
     summary="one screen: placement, nodes, pods, RayCluster, Ray, running job, last verdict, cost",
     example="efactl status -s dev --watch\nefactl status -s dev --json | jq .job.running.step",
     arguments=_arguments,
-    action="efactl.status_arguments:status",
+    action="efactl.arguments.status:status",
 )
 
 

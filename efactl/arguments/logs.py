@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import add_stack
+from efactl.arguments.types import add_stack
 from efactl.command import Command
 from efactl.exit_codes import ExitCode
 
@@ -27,7 +27,7 @@ COMMAND = Command(
     summary="the log of the running job, else of the last run; all of it, a rank's, NCCL's or the driver's lines",
     example="efactl logs -s dev -f --rank 0\nefactl logs -s dev --nccl | efactl transport - --expect efa",
     arguments=_arguments,
-    action="efactl.logs_arguments:logs",
+    action="efactl.arguments.logs:logs",
 )
 
 

@@ -3,11 +3,11 @@
 import argparse
 import importlib
 
-from efactl.argument_types import add_stack_and_json
+from efactl.arguments.types import add_stack_and_json
 from efactl.command import Command
 from efactl.exit_codes import ExitCode
 
-_ACTION = "efactl.stack_arguments:on_stack"
+_ACTION = "efactl.arguments.stack:on_stack"
 COMMANDS = (
     Command(
         name="outputs",

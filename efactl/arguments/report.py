@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import add_json
+from efactl.arguments.types import add_json
 from efactl.command import Command
 from efactl.exit_codes import ExitCode
 
@@ -21,7 +21,7 @@ COMMAND = Command(
     summary="a run as one HTML page that loads nothing: verdict, transport, curves, memory, time, record",
     example="efactl report ddb155\nefactl report 11a676 ddb155 -o update.html",
     arguments=_arguments,
-    action="efactl.report_arguments:report",
+    action="efactl.arguments.report:report",
 )
 
 

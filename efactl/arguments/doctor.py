@@ -1,6 +1,6 @@
 """The arguments of `efactl doctor`."""
 
-from efactl.argument_types import add_stack_and_json
+from efactl.arguments.types import add_stack_and_json
 from efactl.command import Command
 
 COMMAND = Command(

@@ -27,7 +27,7 @@ COMMAND = Command(
     summary="where the GPU nodes can stand: every region and zone side by side, best first, and why not the others",
     example="efactl capacity --regions us-west-2,us-east-1 --explain\nefactl capacity --probe --write dev",
     arguments=_arguments,
-    action="efactl.capacity_arguments:capacity",
+    action="efactl.arguments.capacity:capacity",
 )
 
 

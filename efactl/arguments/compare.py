@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import add_stack_and_json, count, ratio
+from efactl.arguments.types import add_stack_and_json, count, ratio
 from efactl.command import Command
 from efactl.exit_codes import ExitCode
 
@@ -27,7 +27,7 @@ COMMAND = Command(
     summary="run the stack's job over EFA and over TCP by turns, and say how much faster the one is",
     example="efactl compare -s dev --repeats 5 --min-speedup 1.5",
     arguments=_arguments,
-    action="efactl.compare_arguments:compare",
+    action="efactl.arguments.compare:compare",
 )
 
 

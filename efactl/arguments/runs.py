@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import add_json, add_stack, count
+from efactl.arguments.types import add_json, add_stack, count
 from efactl.command import Command
 from workload.run_choice import NO_VERDICT
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.argument_types import add_stack_and_json
+from efactl.arguments.types import add_stack_and_json
 from efactl.command import Command
 
 
