@@ -23,7 +23,12 @@ def pod_monitor(metrics: MetricsSettings, *, ray_namespace: str) -> dict[str, An
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PodMonitor",
         # Beside Prometheus: the Ray cluster's namespace need not be there yet, and goes without it.
-        "metadata": {"name": f"{ray_namespace}-ray", "namespace": metrics.namespace, "labels": dict(metrics.labels)},
+        "metadata": {
+            "name": f"{ray_namespace}-ray",
+            "namespace": metrics.namespace,
+            # An API server keeps no empty labels: with them every preview would show a change.
+            **({"labels": dict(metrics.labels)} if metrics.labels else {}),
+        },
         "spec": {
             "namespaceSelector": {"matchNames": [ray_namespace]},
             "selector": {"matchLabels": {"ray.io/cluster": CLUSTER_NAME}},

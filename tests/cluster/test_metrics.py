@@ -12,6 +12,8 @@ from tests.support.helm import releases
 from tests.support.inventory import inventory
 from tools.bed import Bed
 from tools.bed.charts import chart_folder
+from workload.kubernetes_access import KubernetesAccess
+from workload.port_forward import PortForward
 
 NAMESPACE = "measured"
 METRICS = f"{NAMESPACE}-metrics"
@@ -44,7 +46,7 @@ def first_up(project: BedProject) -> str:
     return project.must("up", "--yes", "--skip-preview")
 
 
-def served_at(url: str) -> str:
+def served(url: str) -> str:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with direct.open(url, timeout=20) as answer:
         return str(answer.read().decode())
@@ -69,7 +71,10 @@ def test_the_monitors_port_is_one_of_every_ray_pod_and_ray_serves_metrics_there(
     for pod in pods.values():
         ports = {port.name: port.container_port for one in pod.spec.containers for port in one.ports or ()}
         assert ports[endpoint["port"]] == 8080
-        assert "ray_node_cpu_utilization" in served_at(f"http://{pod.status.pod_ip}:8080/metrics")
+    # The bed's pods are reached through its API server alone; workers serve as the head does.
+    access = KubernetesAccess(kubeconfig=str(project.bed.kubeconfig))
+    with PortForward(access, namespace=NAMESPACE, cluster="ray", port=8080) as forward:
+        assert "ray_node_cpu_utilization" in served(f"{forward.url}/metrics")
 
 
 def test_the_ray_pods_let_prometheus_in_and_nothing_else(project: BedProject, first_up: str) -> None:
