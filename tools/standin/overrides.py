@@ -97,6 +97,7 @@ def for_bed(config: Mapping[str, Any], *, expect: str, charts: str) -> list[Over
         ("addonNvidiaPluginRepository", charts, "the same chart, from this machine"),
         ("addonEfaPluginRepository", charts, "the same chart, from this machine"),
         ("addonKubeRayRepository", charts, "the same chart, from this machine"),
+        ("addonMetrics", None, small),
     ]
     if expect != "efa":
         settings.insert(0, ("expect", expect, "ranks on CPU reach each other over gloo; --expect efa leaves it"))
