@@ -1,5 +1,6 @@
-"""`efactl report`: a run, or two beside each other, as one page for any browser; no stack, no Ray, no Pulumi."""
+"""`efactl report`: a run, or two beside each other, as one page for any browser; without a stack, Ray or Pulumi."""
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -14,12 +15,17 @@ RUNS = Path(__file__).resolve().parent.parent / "runs"
 STANDARD_OUTPUT = "-"
 
 
-def report(asked: str, other: str | None, *, out: str | None, as_json: bool) -> ExitCode:
-    """Writes the page to `out`, else beside the first run's record. Raises ReportedError where it cannot be written."""
+def report(asked: str, other: str | None, *, out: str | None, as_json: bool, stack: str | None = None) -> ExitCode:
+    """Writes the page to `out`, else beside the first run's record. Raises ReportedError where it cannot be written.
+
+    `stack` is the one that the first run is of: its state says how it was brought up.
+    """
     if out == STANDARD_OUTPUT and as_json:
         raise BadInputError("-o - and --json both ask for standard output: leave one out")
     files = [find(one, RUNS) for one in (asked, other) if one is not None]
     runs = [load(one) for one in files]
+    if stack is not None:
+        runs[0] = dataclasses.replace(runs[0], bring_up=_brought_up(stack, runs[0]))
     html = page(*runs)
     if out == STANDARD_OUTPUT:
         # Whatever encoding a terminal or a pipe has.
@@ -37,6 +43,17 @@ def report(asked: str, other: str | None, *, out: str | None, as_json: bool) -> 
     else:
         print(f"report: {path}")
     return ExitCode.OK
+
+
+def _brought_up(name: str, run: Run) -> list[dict[str, object]]:
+    """The page itself needs no Pulumi; this does."""
+    from efactl.bring_up_times import steps_of
+    from efactl.stack import Stack
+
+    of = run.record.get("stack")
+    if of not in (None, name):
+        raise BadInputError(f"run {run.id} is of stack {of}, not {name}")
+    return steps_of(Stack(name).resources())
 
 
 def _beside(files: list[RunFiles], runs: list[Run]) -> Path:

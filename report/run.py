@@ -1,7 +1,7 @@
 """PURE: one run as a page tells of it: its record, its log, or the error that it ended with."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,8 @@ NOT_RECORDED = "not recorded because "
 class Run:
     """`record` is empty for a run that left none. `log` is None where there is no log beside the record.
 
-    `label` tells two runs of one page apart and is empty on a page of one.
+    `label` tells two runs of one page apart and is empty on a page of one. `bring_up` are the steps in which the stack
+    came up, where they are known: name, seconds and modelSeconds (None without a model).
     """
 
     id: str
@@ -23,6 +24,7 @@ class Run:
     log: LogFacts | None = field(default=None, repr=False)
     error: str | None = None
     label: str = ""
+    bring_up: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -27,10 +27,9 @@ def timeline(runs: Sequence[Run]) -> Html:
 
 
 def _bring_up(runs: Sequence[Run]) -> Html:
-    """Steps as a record may hold them: `bringUp`, a list of name, seconds and modelSeconds (None without a model)."""
     rows, cells, gaps = [], [], []
     for run in runs:
-        steps = [(step, reading.number(step, "seconds")) for step in reading.mappings(run.record, "bringUp")]
+        steps = [(step, reading.number(step, "seconds")) for step in run.bring_up]
         if not any(took is not None for _, took in steps):
             gaps.append(missing(run.tells(f"bring-up of the stack is {_no_bring_up(run)}")))
         for step, took in steps:
@@ -59,7 +58,7 @@ def _bring_up(runs: Sequence[Run]) -> Html:
 def _no_bring_up(run: Run) -> str:
     if reading.at(run.record, "cluster", "kind") == "local":
         return f"{NOT_RECORDED}a record begins with its job; this machine's Ray nodes were up before it"
-    return run.missing("a record begins with its job; the nodes were up before it")
+    return run.missing("a record begins with its job; `efactl report RUN -s STACK` takes it from the stack's state")
 
 
 def _jobs(runs: Sequence[Run]) -> Html:

@@ -13,13 +13,14 @@ def _arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--out", metavar="FILE", help="the page (default: beside the record; - is standard output)"
     )
+    command.add_argument("-s", "--stack", help="the first run's stack, whose state tells how it was brought up")
     add_json(command)
 
 
 COMMAND = Command(
     name="report",
     summary="a run as one HTML page that loads nothing: verdict, transport, curves, memory, time, record",
-    example="efactl report ddb155\nefactl report 11a676 ddb155 -o update.html",
+    example="efactl report ddb155\nefactl report ddb155 -s dev\nefactl report 11a676 ddb155 -o update.html",
     arguments=_arguments,
     action="efactl.arguments.report:report",
 )
@@ -28,4 +29,4 @@ COMMAND = Command(
 def report(asked: argparse.Namespace) -> ExitCode:
     from efactl.report import report as write
 
-    return write(asked.run, asked.other, out=asked.out, as_json=asked.json)
+    return write(asked.run, asked.other, out=asked.out, as_json=asked.json, stack=asked.stack)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import efactl.report
+import efactl.stack
 from efactl.__main__ import main
 from efactl.exit_codes import ExitCode
 from tests.support import report_runs
@@ -101,3 +102,21 @@ def test_a_page_that_cannot_be_written_is_an_error(runs: Path, capsys: pytest.Ca
     report_runs.gloo(runs)
     assert main(["report", "1111", "-o", "missing/page.html"]) == ExitCode.FAILED
     assert "the page missing/page.html cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_stack_tells_how_it_was_brought_up_and_only_of_its_own_run(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = report_runs.efa(runs)
+    cluster = "urn:pulumi:dev::p::aws:eks/cluster:Cluster::ray-cluster-eks"
+    made = [
+        {"type": "t", "urn": "urn:pulumi:dev::p::t::first", "created": "2026-11-30T10:00:00Z"},
+        {"type": "aws:eks/cluster:Cluster", "urn": cluster, "created": "2026-11-30T10:09:00Z"},
+    ]
+    monkeypatch.setattr(efactl.stack.Stack, "resources", lambda _: made)
+    assert main(["report", str(whole), "-s", "dev", "-o", "-"]) == ExitCode.OK
+    page = capsys.readouterr().out
+    assert "control plane" in page
+    assert "Bring-up of the stack against its model" in page
+    assert main(["report", str(whole), "-s", "local", "-o", "-"]) == ExitCode.BAD_INPUT
+    assert "is of stack dev, not local" in capsys.readouterr().err

@@ -128,12 +128,12 @@ def test_a_run_that_goes_on_or_was_given_up_is_neither_passed_nor_failed() -> No
     no_empty_section(root)
 
 
-def test_a_bring_up_on_record_is_drawn_against_its_model(whole: Run) -> None:
+def test_a_bring_up_that_is_known_is_drawn_against_its_model(whole: Run) -> None:
     steps = [
         {"name": "control plane", "seconds": 540.0, "modelSeconds": 510.0},
         {"name": "GPU nodes", "seconds": 95.0, "modelSeconds": None},
     ]
-    root = shown(changed(whole, "bringUp", to=steps), log=whole.log)
+    root = shown(dict(whole.record), log=whole.log, bring_up=steps)
     text = text_of(root, "time")
     assert "control plane 9 min 0 s 8 min 30 s" in text
     assert "not recorded" not in text

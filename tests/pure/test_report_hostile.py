@@ -57,9 +57,10 @@ def hostile(whole: Run, poison: str) -> Run:
     record["timings"][poison] = 3.0
     record["throughput"]["splitSeconds"][poison] = {"median": 0.1, "p90": 0.2}
     record["transport"]["matrix"][0]["via"] = {poison: 3, f"NET/{poison}": 2}
-    record["bringUp"] = [{"name": poison, "seconds": 1.0, "modelSeconds": 2.0}]
+    steps = [{"name": poison, "seconds": 1.0, "modelSeconds": 2.0}]
     plan = f"[train] memory plan: 6.0 GiB a rank at {poison[:100]} (x); keeps 7.8 of 22.0 GiB: fits {poison[:40]}"
-    return Run(id=f"run{poison}", record=record, log=read_log([plan, f"[train] step 1/2 loss {poison} tokens/s 1"]))
+    log = read_log([plan, f"[train] step 1/2 loss {poison} tokens/s 1"])
+    return Run(id=f"run{poison}", record=record, log=log, bring_up=steps)
 
 
 @pytest.mark.parametrize("poison", HOSTILE, ids=range(len(HOSTILE)))

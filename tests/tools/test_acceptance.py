@@ -30,8 +30,8 @@ if command == "up":
         record = {"submissionId": "run-2", "verdict": {"value": value, "reasons": ["rank 0: because"]}}
         (folder / "record.json").write_text(json.dumps(record))
     sys.exit(code)
-assert sys.argv[1:4] == ["report", "run-2", "-o"], sys.argv
-pathlib.Path(sys.argv[4]).write_text("<html>")
+assert sys.argv[1:4] == ["report", "run-2", "-s"] and sys.argv[5] == "-o", sys.argv
+pathlib.Path(sys.argv[6]).write_text("<html>")
 """
 
 

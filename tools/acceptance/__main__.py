@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None, project: Path = pins.PROJECT) -
     bound(project / f"Pulumi.{asked.stack}.yaml", datetime.now(UTC) + timedelta(hours=asked.hours))
     before = records(project)
     code = up(asked.stack, project)
-    record, report = kept(project, asked.out, before)
+    record, report = kept(asked.stack, project, asked.out, before)
     (asked.out / "summary.md").write_text(text(asked.stack, code, record, report))
     return code
 
@@ -74,7 +74,7 @@ def records(project: Path) -> set[Path]:
     return set((project / "runs").glob("*/record.json"))
 
 
-def kept(project: Path, out: Path, before: set[Path]) -> tuple[dict[str, Any] | None, str]:
+def kept(stack: str, project: Path, out: Path, before: set[Path]) -> tuple[dict[str, Any] | None, str]:
     """The newest record that was not there before, and its report's name, both copied into `out`; None without one."""
     # A preflight's and a comparison's have no checkpoint and are not the run.
     made = [path for path in records(project) - before if "bandwidth" not in path.parent.name]
@@ -82,8 +82,8 @@ def kept(project: Path, out: Path, before: set[Path]) -> tuple[dict[str, Any] | 
         return None, ""
     newest = max(made, key=lambda path: path.stat().st_mtime)
     shutil.copyfile(newest, out / "record.json")
-    command = [sys.executable, "-m", "efactl", "report", newest.parent.name, "-o", str((out / "report.html").resolve())]
-    done = subprocess.run(command, cwd=project, env={**os.environ, "NO_COLOR": "1"})
+    report = ["report", newest.parent.name, "-s", stack, "-o", str((out / "report.html").resolve())]
+    done = subprocess.run([sys.executable, "-m", "efactl", *report], cwd=project, env={**os.environ, "NO_COLOR": "1"})
     record: dict[str, Any] = json.loads(newest.read_text(encoding="utf-8"))
     return record, "report.html" if done.returncode == 0 else ""
 
