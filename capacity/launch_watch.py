@@ -51,6 +51,8 @@ class LaunchWatch:
             except (*AWS_ERRORS, AwsRefusedError) as error:
                 # The engine's own wait goes on; it only ends later.
                 self._note(f"the launch of {self._group} cannot be watched: {words_of(error)}")
+            except (LookupError, TypeError, AttributeError) as error:
+                self._note(f"the launch of {self._group} cannot be watched: an answer cannot be read ({error!r})")
             self._end.wait(INTERVAL_S)
 
     def look(self) -> None:

@@ -35,7 +35,8 @@ def capacity(
         probes = _probed(choice, access, all_places=all_places)
         choice = choose(request, answers, probes)
     if as_json:
-        print(json.dumps(_contract(choice, probes, asked_at), indent=2))
+        facts = _contract(choice, probes, asked_at) | ({"explanation": explain.lines(choice)} if explained else {})
+        print(json.dumps(facts, indent=2))
     else:
         print("\n".join(table.lines(choice)))
         if explained:

@@ -251,7 +251,9 @@ def test_a_shared_reservation_counts_and_says_whose_it_is(account: CapacityAccou
     account.held["us-west-2"] = [shared]
     said = efactl("--explain")
     assert said.code == 0
-    assert "cr-shared in us-west-2a, of account 999999999999, targeted, 2 of 2 free: fits" in said.out
+    told = "cr-shared in us-west-2a, of account 999999999999, targeted, 2 of 2 free: fits"
+    assert told in said.out
+    assert any(told in line for line in efactl("--explain", "--json").json["explanation"])
 
 
 def test_a_reservation_that_cannot_take_the_nodes_is_named_with_the_reason(

@@ -1,5 +1,6 @@
 """The watch beside an `up`: which node group it means, and when it is certain."""
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -89,3 +90,22 @@ def test_what_a_running_group_went_through_before_does_not_count(aws: FakeAws) -
     for _ in range(3):
         watching.look()
     assert watching.trouble is None
+
+
+def test_an_answer_of_another_shape_is_said_and_the_watch_goes_on(
+    aws: FakeAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws.group = {"nodegroupArn": "new", "status": "CREATING"}
+    aws.activities = [{"StatusCode": "Failed"}]
+    monkeypatch.setattr(launch_watch, "INTERVAL_S", 0.01)
+    watching, said = watch()
+    watching.start()
+    deadline = time.monotonic() + 30
+    while not said and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "cannot be watched: an answer cannot be read" in said[0]
+    aws.activities = [{"ActivityId": str(number), **FAILED} for number in (1, 2)]
+    while watching.trouble is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    watching.stop()
+    assert watching.trouble is not None
