@@ -30,12 +30,13 @@ def file_of(project: Project) -> str:
 
 
 def others(project: Project) -> dict[str, object]:
-    """The state of what is no part of a run."""
-    return {
-        one["urn"]: one.get("outputs")
-        for one in project.state()
-        if "RayTrainJob" not in one["urn"] and "RunGate" not in one["urn"] and "Stack" not in one["urn"]
-    }
+    """The state of what is no part of a run; secrets in clear, since they are encrypted anew whenever it is written.
+
+    The provider of the dynamic resources is told every setting of the program, and is no resource of the stack.
+    """
+    resources = json.loads(project.must("stack", "export", "--show-secrets"))["deployment"]["resources"]
+    parts = ("RayTrainJob", "RunGate", "Stack", "pulumi:providers:")
+    return {one["urn"]: one.get("outputs") for one in resources if not any(part in one["urn"] for part in parts)}
 
 
 def submitted(project: Project) -> str:
