@@ -18,7 +18,7 @@ help: ## this list
 setup: ## install what is missing: uv, the locked packages in .venv, the Pulumi CLI
 	@sh tools/bootstrap.sh
 
-up: ## set-up, then bring STACK up (default local): cluster, job, verdict, report
+up: ## set-up, then bring STACK up (default local): cluster, job, verdict
 	@sh tools/bootstrap.sh --stack $(STACK)
 	@$(if $(STANDIN),$(call standin,up),$(BIN)/efactl up -s $(STACK))
 

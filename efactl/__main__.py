@@ -75,12 +75,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(ExitCode.BAD_INPUT if isinstance(error, BadInputError) else ExitCode.FAILED)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
+    except ModuleNotFoundError as error:
+        said = f"the package {error.name} is not installed here: `make setup` installs what is missing"
+        print(f"efactl {asked.command}: {said}; `efactl doctor` looks at the rest", file=sys.stderr)
+        return int(ExitCode.FAILED)
     except BrokenPipeError:
         # Whoever read it (head, a pager) has gone; the rest goes nowhere, also at this process's end.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for number in (1, 2):
-            os.dup2(nowhere, number)
+        _to_nowhere(1, 2)
         return int(ExitCode.FAILED)
+    except OSError as error:
+        print(f"efactl {asked.command}: {error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            # A disk that is full is full at this process's end too.
+            _to_nowhere(1)
+        return int(ExitCode.FAILED)
+
+
+def _to_nowhere(*descriptors: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in descriptors:
+        os.dup2(nowhere, number)
 
 
 def _flushed(code: ExitCode) -> int:

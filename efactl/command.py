@@ -4,6 +4,7 @@ import argparse
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from efactl.exit_codes import ExitCode
 
@@ -22,17 +23,20 @@ class Command:
     action: str
 
     def add_to(self, commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-        examples = "\n".join(f"  {line}" for line in self.example.splitlines())
-        command = commands.add_parser(
-            self.name,
-            help=self.summary,
-            description=self.summary,
-            epilog=f"example:\n{examples}\n\nexit codes: `efactl --help`, docs/exit-codes.md",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        self.arguments(command)
+        self.arguments(commands.add_parser(self.name, **help_of(self.summary, self.example)))
 
     def do(self, asked: argparse.Namespace) -> ExitCode:
         module, _, function = self.action.partition(":")
         code: ExitCode = getattr(importlib.import_module(module), function)(asked)
         return code
+
+
+def help_of(summary: str, example: str) -> dict[str, Any]:
+    """What `add_parser` takes of a command, or of one below it."""
+    examples = "\n".join(f"  {line}" for line in example.splitlines())
+    return {
+        "help": summary,
+        "description": summary,
+        "epilog": f"example:\n{examples}\n\nexit codes: `efactl --help`, docs/exit-codes.md",
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }

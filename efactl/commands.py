@@ -4,8 +4,6 @@ import contextlib
 import datetime
 import json
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from capacity.ended import may_give_back, needs_refresh
@@ -14,6 +12,7 @@ from efactl.exit_codes import ExitCode
 from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
 from workload import job
 from workload.errors import ReportedError
+from workload.recorded_run import at
 
 
 def up(stack: Stack, *, as_json: bool) -> ExitCode:
@@ -107,14 +106,13 @@ def _run(stack: Stack) -> dict[str, Any]:
         return {}
     state = plain(resource["outputs"])
     record = _record(state["record"])
-    verdict = record.get("verdict", {})
     return {
         "submissionId": state["submission_id"],
         "status": state["status"],
-        "verdict": verdict.get("value"),
-        "verdictReasons": verdict.get("reasons", []),
-        "judgedAt": verdict.get("judgedAt"),
-        "qualityPassed": record.get("quality", {}).get("passed"),
+        "verdict": at(record, "verdict", "value"),
+        "verdictReasons": at(record, "verdict", "reasons") or [],
+        "judgedAt": at(record, "verdict", "judgedAt"),
+        "qualityPassed": at(record, "quality", "passed"),
         "tokensPerSecond": state["tokens_per_second"],
         "evalLossBefore": state["eval_loss_before"],
         "evalLossAfter": state["eval_loss_after"],
@@ -132,12 +130,15 @@ def _goes_on(stack: Stack) -> bool:
         return False
 
 
-def _record(path: str) -> Mapping[str, Any]:
-    file = FOLDER / Path(path)
-    if not file.exists():
-        return {}
-    record: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return record
+def _record(path: str) -> Any:
+    """None where there is none to read, which is said unless it is not on this machine."""
+    try:
+        return json.loads((FOLDER / path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        note(f"the record {path} cannot be read ({error}): its verdict is not known here")
+        return None
 
 
 def _shown(value: Any) -> str:

@@ -1,5 +1,6 @@
 """Why an `up` failed, told by what it left in runs/: a measurement, the job, or the comparison that was judged."""
 
+import contextlib
 import datetime
 import json
 from collections.abc import Iterator, Mapping
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from efactl.exit_codes import ExitCode
+from report.reading import mapping
 
 _BY_VERDICT = {"refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
 _PREFLIGHTS, _COMPARISONS = "ray-train-bandwidth-*/record.json", "compare-*/comparison.json"
@@ -34,7 +36,7 @@ def of_measurements(runs: Path, began: datetime.datetime) -> ExitCode | None:
 
 
 def _preflight(record: Mapping[str, Any], began: datetime.datetime) -> ExitCode | None:
-    verdict = record.get("verdict") or {}
+    verdict = mapping(record, "verdict")
     if not _since(verdict.get("judgedAt"), began):
         return None
     # Wrong sums are no matter of speed.
@@ -44,9 +46,9 @@ def _preflight(record: Mapping[str, Any], began: datetime.datetime) -> ExitCode 
 
 
 def _comparison(report: Mapping[str, Any], began: datetime.datetime) -> ExitCode | None:
-    if report["status"] == "interrupted" and _since(report.get("updatedAt"), began):
+    if report.get("status") == "interrupted" and _since(report.get("updatedAt"), began):
         return ExitCode.INTERRUPTED
-    judgement = report.get("judgement") or {}
+    judgement = mapping(report, "judgement")
     if not _since(judgement.get("judgedAt"), began) or not judgement["reasons"]:
         return None
     return _BY_VERDICT.get(report["status"], ExitCode.SLOW if report["status"] == "complete" else ExitCode.FAILED)
@@ -58,4 +60,8 @@ def _since(moment: str | None, began: datetime.datetime) -> bool:
 
 def _newest_first(runs: Path, pattern: str) -> Iterator[Mapping[str, Any]]:
     for path in sorted(runs.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True):
-        yield json.loads(path.read_text(encoding="utf-8"))
+        # One that an interruption cut, or that somebody else has left there, tells nothing.
+        with contextlib.suppress(OSError, ValueError):
+            record = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(record, dict):
+                yield record

@@ -44,9 +44,8 @@ def run(asked: argparse.Namespace) -> ExitCode:
         _check_keeping(stack, settings)
     with tempfile.TemporaryDirectory(prefix="efactl-run-") as folder:
         changed = ChangedStack(stack.name, Path(folder) / stack.file.name)
-        content = yaml.safe_load(stack.file.read_text(encoding="utf-8")) or {}
-        content["config"] = applied(content.get("config") or {}, settings, project=PROJECT)
-        changed.file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        text = applied(stack.file.read_text(encoding="utf-8"), settings, project=PROJECT)
+        changed.file.write_text(text, encoding="utf-8")
         plan = _previewed(changed, Path(folder) / "events.json", aside=asked.json)
         if plan is None:
             return ExitCode.FAILED

@@ -74,7 +74,8 @@ def _value(text: str, kind: str) -> tuple[Any, str]:
     if parsed is None:
         return text, ""
     try:
-        value = yaml.safe_load(text) if text else parsed()
+        # Texts alone: that is what packages and variables are, and `--keep` writes them so.
+        value = yaml.load(text, Loader=yaml.BaseLoader) if text else parsed()  # noqa: S506
     except yaml.YAMLError:
         value = None
     if not isinstance(value, parsed):
@@ -82,23 +83,48 @@ def _value(text: str, kind: str) -> tuple[Any, str]:
     return value, ""
 
 
-def applied(config: Mapping[str, Any], settings: Mapping[str, Any], *, project: str) -> dict[str, Any]:
-    """A stack's `config` with these settings in place of its own.
+def applied(text: str, settings: Mapping[str, Any], *, project: str) -> str:
+    """The text of a stack's file with these settings in place of its own.
 
-    Raises BadInputError where a variable is set inside something that holds none.
+    Everything else stays as it is written there: Pulumi reads `yes`, or a date, otherwise than PyYAML would write it.
+    Raises BadInputError where the file holds no settings, or a variable is set inside something that holds none.
     """
-    changed = dict(config)
+    whole = yaml.compose(text, Loader=yaml.SafeLoader) or _node({})
+    config = _member(whole, "config") or _node({})
+    if not isinstance(whole, yaml.MappingNode) or not (isinstance(config, yaml.MappingNode) or _is_empty(config)):
+        raise BadInputError("the stack's file is not `config:` with settings below")
+    config = config if isinstance(config, yaml.MappingNode) else _node({})
     for name, value in settings.items():
         key, dot, member = name.partition(".")
-        full = f"{project}:{key}"
-        if not dot:
-            changed[full] = value
-            continue
-        inside = changed.get(full) or {}
-        if not isinstance(inside, Mapping):
-            raise BadInputError(f"{name}: the stack's {key} is '{inside}', which holds no names")
-        changed[full] = {**inside, member: value}
-    return changed
+        full, new = f"{project}:{key}", _node(value)
+        if dot:
+            inside = _member(config, full)
+            if inside is not None and not isinstance(inside, yaml.MappingNode) and not _is_empty(inside):
+                raise BadInputError(f"{name}: the stack's {key} is '{inside.value}', which holds no names")
+            new = _with(inside if isinstance(inside, yaml.MappingNode) else _node({}), member, new)
+        config = _with(config, full, new)
+    return str(yaml.serialize(_with(whole, "config", config), allow_unicode=True))
+
+
+def _node(value: Any) -> Any:
+    return yaml.compose(yaml.safe_dump(value), Loader=yaml.SafeLoader)
+
+
+def _member(mapping: Any, name: str) -> Any:
+    found = mapping.value if isinstance(mapping, yaml.MappingNode) else []
+    return next((value for key, value in found if key.value == name), None)
+
+
+def _is_empty(node: Any) -> bool:
+    return bool(node.tag == "tag:yaml.org,2002:null")
+
+
+def _with(mapping: Any, name: str, value: Any) -> Any:
+    """A mapping with that member; in the order that it has, a new one last."""
+    members = [(key, value if key.value == name else old) for key, old in mapping.value]
+    if _member(mapping, name) is None:
+        members.append((_node(name), value))
+    return yaml.MappingNode(mapping.tag, members, flow_style=mapping.flow_style)
 
 
 def kept_by(settings: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ class Stack:
         self.file = FOLDER / f"Pulumi.{name}.yaml"
         if not self.file.exists():
             known = sorted(path.name.split(".")[1] for path in FOLDER.glob("Pulumi.*.yaml"))
-            raise BadInputError(f"stack '{name}' has no {self.file.name}; there are {', '.join(known)}")
+            raise BadInputError(f"stack '{name}' has no Pulumi.{name}.yaml; there are {', '.join(known)}")
 
     def config(self, key: str) -> Any:
         """A setting as the stack's file has it, else Pulumi.yaml's default."""

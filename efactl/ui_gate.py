@@ -35,7 +35,7 @@ class Gate:
 
     def enters(self, method: str, path: str, host: str) -> bool:
         """Whether a request opens the session: it gets the cookie and goes to the dashboard."""
-        return method == "GET" and host in self.hosts and hmac.compare_digest(path.encode(), f"/{self.key}".encode())
+        return method == "GET" and host in self.hosts and _same(path, f"/{self.key}")
 
     def refusal(self, headers: Mapping[str, str], cookie: str) -> str:
         """Why a request may not pass; empty where it may. `headers` finds names in any case."""
@@ -47,9 +47,14 @@ class Gate:
             return "this page may not use the dashboard"
         if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             return "this page may not use the dashboard"
-        if not hmac.compare_digest(cookie.encode(), self.key.encode()):
+        if not _same(cookie, self.key):
             return "open the address that `efactl ui` printed"
         return ""
+
+
+def _same(told: str, key: str) -> bool:
+    # A request's bytes that are no text come as surrogates, which plain UTF-8 has no place for.
+    return hmac.compare_digest(told.encode(errors="surrogatepass"), key.encode())
 
 
 def passed_up(headers: Iterable[tuple[str, str]], authorising: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
@@ -15,6 +16,10 @@ from workload.head import LOOPBACK, Endpoint
 
 _CONNECT_S, _ASK_S, _CLOSE_S = 10.0, 20.0, 1.0
 _CHUNK = 64 * 1024
+# Whoever is on this machine can send what is no HTTP: it is answered with 400, and the terminal is not theirs.
+_QUIET = logging.getLogger("efactl.ui")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
 _WEBSOCKET_HEADERS = ("sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions")
 _ENTER = '<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>Ray dashboard</title>'
 
@@ -37,7 +42,8 @@ class DashboardProxy:
         jar = aiohttp.DummyCookieJar()
         async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False, cookie_jar=jar) as session:
             self._session = session
-            runner = web.ServerRunner(web.Server(self._answered, access_log=None), shutdown_timeout=_CLOSE_S)
+            server = web.Server(self._answered, access_log=None, logger=_QUIET)
+            runner = web.ServerRunner(server, shutdown_timeout=_CLOSE_S)
             await runner.setup()
             try:
                 try:
@@ -71,6 +77,9 @@ class DashboardProxy:
             return page
         if refusal := gate.refusal(request.headers, request.cookies.get(gate.cookie, "")):
             return web.Response(status=HTTPStatus.FORBIDDEN, text=f"{refusal}\n")
+        # "*", or the whole address of somewhere else: RFC 9112, section 3.2.
+        if not request.raw_path.startswith("/"):
+            return web.Response(status=HTTPStatus.BAD_REQUEST, text="ask for a path of the dashboard\n")
         try:
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return await self._websocket(request)

@@ -7,6 +7,7 @@ from typing import Any
 
 from report import reading
 from report.log_facts import LogFacts
+from workload import recorded_run
 
 NOT_RECORDED = "not recorded because "
 
@@ -57,11 +58,7 @@ class Run:
         return None if start is None or end is None else max(0.0, (end - start).total_seconds())
 
     def moment(self, *keys: str) -> datetime.datetime | None:
-        try:
-            moment = datetime.datetime.fromisoformat(str(reading.at(self.facts, *keys)))
-        except ValueError:
-            return None
-        return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+        return recorded_run.moment(reading.at(self.facts, *keys))
 
     def number(self, *keys: str) -> float | None:
         return reading.number(self.facts, *keys)

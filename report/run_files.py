@@ -10,8 +10,7 @@ from typing import Any
 from report import log_facts
 from report.run import Run
 from workload.errors import BadInputError
-from workload.job_kind import BANDWIDTH, TRAINING
-from workload.run_folder import ERROR, LOG, RECORD
+from workload.run_folder import ERROR, LOG, RECORD, meant
 
 SCHEMAS = ("ray-train-efa/run-record/", "ray-train-efa/bandwidth-run/")
 _SHOWN = 8
@@ -36,18 +35,11 @@ def find(asked: str, runs: Path) -> RunFiles:
     if path.is_dir() and (known := _of_folder(path)):
         return known
     folders = {folder.name: folder for folder in _folders(runs)}
-    if asked in folders:
-        meant = [asked]
-    else:
-        meant = sorted(
-            name for name in folders if asked and (name.startswith(asked) or _digits(name).startswith(asked))
-        )
-    if len(meant) == 1:
-        found = _of_folder(folders[meant[0]])
-        if found:
-            return found
-    if meant:
-        raise BadInputError(f"'{asked}' is the beginning of {len(meant)} runs: {_listed(meant)}; give more of the id")
+    names = meant(asked, folders)
+    if len(names) == 1 and (only := _of_folder(folders[names[0]])):
+        return only
+    if names:
+        raise BadInputError(f"'{asked}' is the beginning of {len(names)} runs: {_listed(names)}; give more of the id")
     known_runs = f"there are {_listed(sorted(folders))}" if folders else "there is none yet: `efactl up` makes one"
     raise BadInputError(f"no run '{asked}' in {runs}, and no such file; {known_runs}")
 
@@ -78,11 +70,6 @@ def _of_record(path: Path) -> RunFiles:
 def _folders(runs: Path) -> Iterator[Path]:
     for pattern in ("*", "compare-*/*"):
         yield from (folder for folder in runs.glob(pattern) if _of_folder(folder))
-
-
-def _digits(name: str) -> str:
-    """An id without what all runs of its kind are called."""
-    return next((name.removeprefix(f"{kind.run_name}-") for kind in (TRAINING, BANDWIDTH) if kind.run_name in name), "")
 
 
 def _read(path: Path) -> dict[str, Any]:

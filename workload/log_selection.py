@@ -11,7 +11,11 @@ from workload.job_record import MARK
 
 Select = Callable[[str], Iterable[str]]
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# ECMA-48: a control sequence (colours, cursor), a string (a window's title, the clipboard), any other escape; and every
+# control character but the tab.
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b[ -/]*[0-~]|[\x00-\x08\x0a-\x1f\x7f-\x9f]"
+)
 _PREFIX = re.compile(r"\((?P<actor>\w[\w.:()-]*?)(?: \+\w+)?(?: pid=(?P<pid>\d+))?(?:, ip=(?P<ip>[0-9a-fA-F.:]+))?\) ?")
 _PLACE = re.compile(r"\(ip=(?P<ip>[0-9a-fA-F.:]+), pid=(?P<pid>\d+)\) world_rank=(?P<rank>\d+)\b")
 _DRIVER_AT = re.compile(r"Connecting to existing Ray cluster at address: (?P<ip>[0-9a-fA-F.:]+?):\d+\.\.\.")
@@ -22,7 +26,7 @@ _MOST_HELD = 10_000
 
 
 def without_colour(line: str) -> str:
-    """The line as a pipe should get it."""
+    """The line as a pipe should get it, with nothing that a terminal would obey."""
     return _ESCAPE.sub("", line)
 
 

@@ -188,7 +188,8 @@ def moment(value: Any) -> datetime.datetime | None:
 def recorded(content: str, *, folder: str, place: str) -> RecordedRun:
     """A run of a record's text, lying in the folder of that name; never raises."""
     try:
-        record = json.loads(content)
+        # Neither is JSON, or a number to go by: what is shown of a record is.
+        record = json.loads(content, parse_constant=lambda _: None, parse_float=lambda told: number(float(told)))
     except (ValueError, RecursionError) as error:
         return RecordedRun(id=folder, place=place, problem=f"damaged: record.json is no JSON ({shortened(str(error))})")
     problem = _problem(record)

@@ -2,13 +2,23 @@
 
 import contextlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from workload.errors import ReportedError
+from workload.job_kind import BANDWIDTH, TRAINING
 
 LOG = "job.log"
 RECORD = "record.json"
 ERROR = "error.txt"
+
+
+def meant(asked: str, ids: Iterable[str]) -> list[str]:
+    """The id that is asked for, else those of which it is the beginning; with or without the name of their kind."""
+    names = [asked, *(f"{kind.run_name}-{asked}" for kind in (TRAINING, BANDWIDTH))]
+    known = sorted(ids)
+    exact = [one for one in known if one in names]
+    return exact or [one for one in known if asked and one.startswith(tuple(names))]
 
 
 def create(folder: Path) -> None:

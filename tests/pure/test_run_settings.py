@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,17 +78,55 @@ def test_every_problem_is_said_at_once_and_a_secret_s_value_never() -> None:
 
 
 def test_settings_take_the_place_of_the_file_s_own_and_leave_the_rest() -> None:
-    config = {f"{PROJECT}:trainSteps": "20", f"{PROJECT}:jobEnv": {"A": "1"}, "aws:region": "us-west-2"}
-    changed = applied(config, {"trainSteps": "5", "jobEnv.B": "2", "jobRunId": "x"}, project=PROJECT)
-    assert changed == {
-        f"{PROJECT}:trainSteps": "5",
-        f"{PROJECT}:jobEnv": {"A": "1", "B": "2"},
-        "aws:region": "us-west-2",
-        f"{PROJECT}:jobRunId": "x",
+    text = f"""config:
+  {PROJECT}:trainSteps: 60  # the usual
+  {PROJECT}:jobEnv: {{ A: yes, DAY: 2026-01-01 }}
+  {PROJECT}:tags: {{ on: 0x1F, none: ~, "quoted": "yes" }}
+  aws:region: us-west-2
+  aws:allowedAccountIds: [012345670123]
+encryptionsalt: v1:abc=:v1:de
+"""
+    changed = applied(text, {"trainSteps": "5", "jobEnv.B": "2", "jobRunId": "x", "jobPip": ["a==1"]}, project=PROJECT)
+    as_written = yaml.load(changed, Loader=yaml.BaseLoader)
+    assert as_written == {
+        "config": {
+            f"{PROJECT}:trainSteps": "5",
+            f"{PROJECT}:jobEnv": {"A": "yes", "DAY": "2026-01-01", "B": "2"},
+            f"{PROJECT}:tags": {"on": "0x1F", "none": "~", "quoted": "yes"},
+            "aws:region": "us-west-2",
+            "aws:allowedAccountIds": ["012345670123"],
+            f"{PROJECT}:jobRunId": "x",
+            f"{PROJECT}:jobPip": ["a==1"],
+        },
+        "encryptionsalt": "v1:abc=:v1:de",
     }
-    assert config[f"{PROJECT}:jobEnv"] == {"A": "1"}, "what was read stays as it was"
-    with pytest.raises(BadInputError, match="the stack's jobEnv is 'text', which holds no names"):
-        applied({f"{PROJECT}:jobEnv": "text"}, {"jobEnv.B": "2"}, project=PROJECT)
+    assert "A: yes" in changed and "DAY: 2026-01-01" in changed, "no text, if it was none"
+    assert "quoted: 'yes'" in changed.replace('"', "'").replace("'quoted'", "quoted"), "and a text, if it was one"
+    assert yaml.safe_load(changed)["config"][f"{PROJECT}:trainSteps"] == "5"
+
+
+@pytest.mark.parametrize("text", ["", "config:\n", "config: {}\n", f"config:\n  {PROJECT}:jobEnv:\n"])
+def test_a_file_that_has_no_settings_yet_gets_them(text: str) -> None:
+    changed = applied(text, {"jobEnv.B": "2"}, project=PROJECT)
+    assert yaml.safe_load(changed) == {"config": {f"{PROJECT}:jobEnv": {"B": "2"}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"config:\n  {PROJECT}:jobEnv: text\n", "the stack's jobEnv is 'text', which holds no names"),
+        ("config: [1]\n", "is not `config:` with settings below"),
+        ("- 1\n", "is not `config:` with settings below"),
+    ],
+)
+def test_where_nothing_can_be_set_that_is_said(text: str, said: str) -> None:
+    with pytest.raises(BadInputError, match=re.escape(said)):
+        applied(text, {"jobEnv.B": "2"}, project=PROJECT)
+
+
+@pytest.mark.parametrize("word", ["jobEnv={A: yes, B: 1, C: 2026-01-01}", 'jobEnv={A: "yes", B: "1", C: "2026-01-01"}'])
+def test_values_of_an_object_are_the_texts_that_were_typed(word: str) -> None:
+    assert of(word) == {"jobEnv": {"A": "yes", "B": "1", "C": "2026-01-01"}}
 
 
 def test_what_is_kept_is_written_value_by_value() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.support.fake_api_server import FakeApiServer
 from tests.support.fake_api_server import pod as head_pod
 from tests.support.json_server import JsonServer
 from tests.support.known_stack import KnownStack, custom, job, local_cluster, secret
+from workload.errors import ReportedError
 
 PODS, EVENTS = "/api/v1/namespaces/team/pods", "/api/v1/namespaces/team/events"
 RAY_CLUSTER = "/apis/ray.io/v1/namespaces/team/rayclusters/ray"
@@ -201,6 +202,16 @@ def test_a_stack_that_was_never_up_says_how_to_bring_it_up() -> None:
     screen = "\n".join(lines(told))
     assert "nothing of it is up; `efactl up -s local` brings it up" in screen
     assert "unreachable" not in screen
+
+
+def test_a_state_that_cannot_be_read_is_said_once_and_in_each_part_of_the_document() -> None:
+    class Unread(KnownStack):
+        def resources(self) -> list[Mapping[str, Any]]:
+            raise ReportedError("no stack named 'local' found")
+
+    told = document(Unread([]))
+    assert all("no stack named" in told[part]["unreachable"] for part in ("nodes", "ray", "job", "cost"))
+    assert "\n".join(lines(told)).count("no stack named") == 1
 
 
 def test_a_local_cluster_that_is_gone_is_told_part_by_part(tmp_path: Path) -> None:

@@ -122,6 +122,33 @@ def test_a_name_that_was_rebound_to_loopback_does_not_even_enter() -> None:
     visiting(test)
 
 
+@pytest.mark.parametrize(
+    ("request_line", "header", "status"),
+    [
+        ("GET /", b"Cookie: efactl-ui-PORT=\xff\xed\r\n", 403),
+        ("GET /", b"Origin: \xff\r\n", 403),
+        ("GET http://127.0.0.1:1/", b"Cookie: efactl-ui-PORT=KEY\r\n", 400),
+        ("OPTIONS *", b"Cookie: efactl-ui-PORT=KEY\r\n", 400),
+        ("CONNECT host:80", b"Cookie: efactl-ui-PORT=KEY\r\n", 400),
+        ("GET /", b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", 400),
+    ],
+)
+def test_a_request_that_no_browser_makes_is_refused_and_prints_nothing(
+    request_line: str, header: bytes, status: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def test(visit: Visit) -> None:
+        port = URL(visit.base).port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        sent = header.replace(b"PORT", str(port).encode()).replace(b"KEY", KEY.encode())
+        writer.write(f"{request_line} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode() + sent + b"\r\n")
+        assert (await reader.readline()).split()[1] == str(status).encode()
+        writer.close()
+        assert visit.dashboard.asked == []
+
+    visiting(test)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_bodies_status_and_redirections_pass() -> None:
     async def test(visit: Visit) -> None:
         await visit.enter()

@@ -112,3 +112,17 @@ def test_many_reasons_are_counted() -> None:
     record = {"submissionId": "r", "verdict": {"value": "unproven", "reasons": [f"rank {n}" for n in range(40)]}}
     assert "and 32 more" in text("dev", 4, record, "")
     assert "evidence is missing" in text("dev", 4, record, "")
+
+
+def test_a_reason_is_text_in_the_job_s_page_whatever_a_log_has_put_there() -> None:
+    record = {"verdict": {"value": "refuted", "reasons": ["<img src=x> @team\n# head `x`"]}}
+    assert "  - &lt;img src=x> @&#8203;team \\# head \\`x\\`\n" in text("dev", 3, record, "")
+
+
+def test_the_end_is_written_and_nothing_else_is_read_anew(project: Path) -> None:
+    file = project / "Pulumi.dev.yaml"
+    settings = "platform: eks\n  ray-train-efa:jobEnv: {A: yes, B: on}\n"
+    file.write_text(f"config:\n  ray-train-efa:{settings}")
+    acceptance.bound(file, datetime(2026, 12, 1, tzinfo=UTC))
+    assert "A: yes" in file.read_text() and "B: on" in file.read_text()
+    assert yaml.safe_load(file.read_text())["config"]["ray-train-efa:capacityUntil"] == "2026-12-01T00:00:00Z"

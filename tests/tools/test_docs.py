@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.docs import links, settings_page, tree
+from tools.docs import cli_page, links, settings_page, tree
 from tools.docs.__main__ import GENERATED, PROJECT, build, pages
 
 
@@ -86,3 +86,9 @@ config:
     assert "## Second room" in page
     assert "| `list` | list of strings | `[]` | some |" in page
     assert "| `needed` | integer | required | one |" in page
+
+
+def test_every_command_and_every_one_below_it_has_an_example() -> None:
+    parts = cli_page.page().split("\n## ")[1:]
+    assert len(parts) > 15
+    assert [part.partition("\n")[0] for part in parts if "example:" not in part or "exit codes:" not in part] == []

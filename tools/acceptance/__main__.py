@@ -21,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from efactl.run_settings import applied
 from tools.acceptance.record import text
 from tools.setup import pins
 
@@ -46,12 +47,12 @@ def main(arguments: Sequence[str] | None = None, project: Path = pins.PROJECT) -
 
 def bound(file: Path, end: datetime) -> None:
     """Has a reservation end by itself, should nothing else end it. The file is this checkout's copy."""
-    content = yaml.safe_load(file.read_text())
-    config = content["config"]
+    content = file.read_text(encoding="utf-8")
+    config = yaml.safe_load(content)["config"]
     reserves = config.get(f"{_PREFIX}:capacity", "reserve") == "reserve"
     if config.get(f"{_PREFIX}:platform") == "eks" and reserves:
-        config[f"{_PREFIX}:capacityUntil"] = end.strftime("%Y-%m-%dT%H:%M:%SZ")
-        file.write_text(yaml.safe_dump(content, sort_keys=False))
+        until = {"capacityUntil": end.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        file.write_text(applied(content, until, project=_PREFIX), encoding="utf-8")
 
 
 def up(stack: str, project: Path) -> int:

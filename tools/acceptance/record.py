@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from efactl.exit_codes import MEANINGS, ExitCode
+from tools.pull_request.comment import plain
 
 
 def meaning(code: int) -> str:
@@ -21,7 +22,7 @@ def text(stack: str, code: int, record: Mapping[str, Any] | None, report: str) -
     verdict = record.get("verdict") or {}
     lines.append(f"- run `{record.get('submissionId') or record.get('job', {}).get('submissionId') or '?'}`")
     lines.append(f"- transport **{verdict.get('value') or 'not judged'}**")
-    lines += [f"  - {' '.join(str(reason).split())}" for reason in _some(verdict.get("reasons") or ())]
+    lines += [f"  - {plain(str(reason))}" for reason in _some(verdict.get("reasons") or ())]
     speed = (record.get("throughput") or {}).get("tokensPerSecond")
     if isinstance(speed, int | float):
         lines.append(f"- {speed:,.0f} tokens/s")

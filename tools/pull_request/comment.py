@@ -1,5 +1,6 @@
 """PURE: the summaries of a pull request's stacks as one Markdown comment."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,9 +38,10 @@ def comment(summaries: Sequence[Mapping[str, Any]], *, commit: str, skipped: Map
 
 def code(text: str) -> str:
     """As code in one line: nothing in it is Markdown, a mention or the end of a table's cell."""
-    fence = "``" if "`" in text else "`"
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
     inner = " ".join(text.replace("|", "\\|").split())
-    return f"{fence} {inner} {fence}" if "`" in text else f"{fence}{inner}{fence}"
+    return f"{fence} {inner} {fence}" if longest else f"{fence}{inner}{fence}"
 
 
 def plain(text: str) -> str:
@@ -47,8 +49,9 @@ def plain(text: str) -> str:
     kept = " ".join(text.split())
     for sign in "\\`*_[]|#":
         kept = kept.replace(sign, f"\\{sign}")
-    # Last: these hold a sign of those before.
-    return kept.replace("&", "&amp;").replace("<", "&lt;").replace("@", "&#64;")
+    # Last: these hold a sign of those before. GitHub looks for mentions once entities are signs again, so what follows
+    # one is kept from it by a space of no width.
+    return kept.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@&#8203;")
 
 
 def _row(told: Mapping[str, Any]) -> str:
