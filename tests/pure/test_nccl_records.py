@@ -47,6 +47,19 @@ def test_the_rest_of_a_line_may_stand_far_from_its_beginning_but_not_too_far() -
     assert (networks(far), far.lost.fragments, far.lost.at) == ([], 1, (("fragments", Place("job.log", 1)),))
 
 
+@pytest.mark.parametrize("rest", ["ork Socket", f"{HEAD}Using network Socket", "a:1:1 [0] NCCL INFO x", "x"])
+@pytest.mark.parametrize("begin", [f"{HEAD}Using netw", "x", "a:1"])
+def test_how_far_the_rest_of_a_line_may_stand_is_told_in_lines_wherever_chunks_are_cut(begin: str, rest: str) -> None:
+    """Found by fuzzing (seed 1, case 4648). All of it is less than is looked at together."""
+    for ray in ("", RAY.format(1)):
+        lines = [f"{ray}{begin}\n", *["\n"] * 10_001, f"{ray}{rest}\n"]
+        for text in (lines, [lines[0] + "\n", *lines]):
+            assert read("".join(text)) == read(*text[:10_002], "".join(text[10_002:])) == read(*text)
+        assert read("".join(lines)).lost.fragments == begin.endswith("netw")
+        if begin.endswith("netw") and rest == "ork Socket":
+            assert not read(lines[0] + "\n" * 9_999 + lines[-1]).lost.anything
+
+
 @pytest.mark.parametrize(
     "rest",
     [

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 from workload.nccl.channel_rules import ChannelRules
 from workload.nccl.names import BUILT_IN_PLUGINS, LIBFABRIC_NETWORKS, SOCKET_NETWORKS
@@ -30,6 +30,7 @@ class AttemptRule:
     def __init__(self, attempt: Attempt, wanted: Wanted) -> None:
         self._attempt, self._wanted = attempt, wanted
         self._spanning = [one for one in attempt.communicators if spans_hosts(one)]
+        self._several = [one for one in self._spanning if surely_spans_hosts(one)]
         self._undecided = [one for one in attempt.communicators if not spans_hosts(one) and not one.one_host]
         self._processes = {(one.host, one.pid): one for one in attempt.processes}
         inside = {(member.host, member.pid) for one in self._spanning for member in one.members}
@@ -54,17 +55,21 @@ class AttemptRule:
         yield from self._channels.against(self._wanted.expect)
         if self._wanted.expect == "gloo":
             return
-        for communicator in self._spanning:
-            for member in communicator.members:
-                if member.network and member.network.name not in self._networks:
-                    yield (
-                        f"network: {_who(member.rank, member.host, member.pid)} chose {member.network.name} for "
-                        f"communicator {communicator.id}, expected {self._wanted.expect} ({member.network.place})"
-                    )
+        for communicator in self._several:
+            yield from self._other_networks(communicator)
+        several = {(member.host, member.pid) for one in self._several for member in one.members}
         for process in self._inside.values() if self._wanted.expect == "efa" else ():
-            providers = process.providers
+            providers = process.providers if (process.host, process.pid) in several else ()
             if providers and not any(one.name.startswith("efa") for one in providers):
                 yield f"provider: {self._of(process)} runs on {providers[-1].name}, not efa ({providers[-1].place})"
+
+    def _other_networks(self, communicator: Communicator) -> Iterator[str]:
+        for member in communicator.members:
+            if member.network and member.network.name not in self._networks:
+                yield (
+                    f"network: {_who(member.rank, member.host, member.pid)} chose {member.network.name} for "
+                    f"communicator {communicator.id}, expected {self._wanted.expect} ({member.network.place})"
+                )
 
     def _missing(self) -> Iterator[str]:
         if self._wanted.expect == "gloo":
@@ -95,6 +100,8 @@ class AttemptRule:
                 counted = " and ".join(str(count) for count in one.nodes)
                 names = ", ".join(one.hosts)
                 yield f"hosts: NCCL counts {counted} in {one.id}, names say {len(one.hosts)}: {names}"
+            if not surely_spans_hosts(one):
+                yield from self._other_networks(one)
 
     def _says_beginnings(self, member: Member) -> bool:
         """NCCL 2.18.1 says only that an initialisation is complete."""
@@ -169,6 +176,18 @@ class AttemptRule:
 def spans_hosts(communicator: Communicator) -> bool:
     """By its members' names, or as NCCL itself counted: names are cut at the first dot and may be the same."""
     return len(communicator.hosts) > 1 or max(communicator.nodes, default=1) > 1
+
+
+def surely_spans_hosts(communicator: Communicator) -> bool:
+    """Also if a host's name that is the end of another one is that one, its beginning lost."""
+    if max(communicator.nodes, default=1) > 1:
+        return True
+    backwards = sorted(host[::-1] for host in communicator.hosts)
+    if any(not longer.startswith(name) for name, longer in pairwise(backwards)):
+        return True
+    # No two ranks of a communicator have one GPU.
+    devices = communicator.devices.values()
+    return sum(map(len, devices)) > len(set().union(*devices))
 
 
 def _who(rank: int | None, host: str, pid: int) -> str:

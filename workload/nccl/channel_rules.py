@@ -16,6 +16,10 @@ class ChannelRules:
     ) -> None:
         self._networks, self._gdr = networks, gdr
         self._spanning = {one.id: one for one in spanning}
+        # Of those whose hosts NCCL itself did not count as so many.
+        self._devices = {
+            one.id: one.devices for one in spanning if not (one.complete and one.nodes == (len(one.hosts),))
+        }
         self._chosen = {
             (one.id, member.host, member.pid): member.network.name
             for one in spanning
@@ -37,12 +41,25 @@ class ChannelRules:
 
     def against(self, expect: str) -> Iterator[str]:
         for edge in self._across:
-            if expect == "gloo":
-                yield f"channel: {_said(edge)}: NCCL, not gloo, connected these hosts ({edge.place})"
-            elif edge.network not in self._networks:
-                yield f"channel: {_said(edge)}, expected {expect} ({edge.place})"
-            elif self._gdr and not edge.gdr:
-                yield f"gdr: {_said(edge)} without GPUDirect RDMA ({edge.place})"
+            if (wrong := self._wrong(edge, expect)) and not self._may_be_within(edge):
+                yield wrong
+
+    def _wrong(self, edge: Edge, expect: str) -> str | None:
+        if expect == "gloo":
+            return f"channel: {_said(edge)}: NCCL, not gloo, connected these hosts ({edge.place})"
+        if edge.network not in self._networks:
+            return f"channel: {_said(edge)}, expected {expect} ({edge.place})"
+        if self._gdr and not edge.gdr:
+            return f"gdr: {_said(edge)} without GPUDirect RDMA ({edge.place})"
+        return None
+
+    def _may_be_within(self, edge: Edge) -> bool:
+        """Its hosts may be one, the beginning of whose name was lost in some lines: a name is the end of the other,
+        and neither a device that both have nor NCCL's own count tells them apart."""
+        start, end, devices = edge.from_host, edge.to_host, self._devices.get(edge.communicator or "", {})
+        if not start or not end or start == end or not (start.endswith(end) or end.endswith(start)):
+            return False
+        return start in devices and end in devices and devices[start].isdisjoint(devices[end])
 
     def missing(self, expect: str) -> Iterator[str]:
         if self._spanning and not self._across:
@@ -52,7 +69,9 @@ class ChannelRules:
             yield from self._missing_ends(name, edges)
         for edge in self._across:
             chosen = self._chosen.get((edge.communicator or "", edge.host, edge.pid))
-            if chosen is not None and edge.network != chosen:
+            if (wrong := self._wrong(edge, expect)) and self._may_be_within(edge):
+                yield f"{wrong}, but one host's name is the end of the other's, whose beginning may be lost"
+            elif chosen is not None and edge.network != chosen:
                 yield f"channel: {_said(edge)}, though its process chose {chosen} ({edge.place})"
         for edge in self._others:
             within = edge.communicator is not None and edge.communicator not in self._spanning

@@ -67,6 +67,7 @@ class NcclLog:
         process = self._processes.get((old, pid))
         if process is not None and (new, pid) not in self._processes:
             self._renamed[old, pid] = process.host = new
+            self._renamed.pop((new, pid), None)
             self._processes[new, pid] = self._processes.pop((old, pid))
 
     def version(self, version: str) -> None:
@@ -90,7 +91,9 @@ class NcclLog:
         return said
 
     def _process_of(self, head: Head, place: Place) -> ProcessLog | None:
-        host = self._renamed.get((head.host, head.pid), head.host)
+        host = head.host
+        while self._renamed and (host, head.pid) in self._renamed:
+            host = self._renamed[host, head.pid]
         process = self._processes.get((host, head.pid))
         if process is None:
             if self._held >= MOST_FACTS:

@@ -21,6 +21,7 @@ from workload.nccl.head import (
     find,
     split,
 )
+from workload.nccl.host_names import AT_THE_START, BEHIND_A_BRACKET, BEHIND_A_PIECE, HostNames
 from workload.nccl.line import STARTS, WIDTH, is_distinct, parse
 from workload.nccl.report import Place
 
@@ -75,8 +76,7 @@ class Pieces:
         self._prefixes: dict[bytes, Head] = {}
         self._keys: set[bytes] = set()
         self._names: set[bytes] = set()
-        # By Ray's prefix: the host's name, and whether it was read where it may not have been whole.
-        self._hosts: dict[bytes, tuple[str, bool]] = {}
+        self._hosts = HostNames()
 
     @property
     def waits(self) -> bool:
@@ -114,7 +114,7 @@ class Pieces:
             return
         key, text = split(line, self._keys)
         text = COLOUR.sub(b"", text) if b"\x1b" in text else text
-        held = self._open.get(key)
+        held = self._held(key, number)
         goes_on = held is not None and held.head is not None and not held.body
         if text.startswith(b"NCCL version ") and not goes_on and not find(text):
             self._sink.version(text[13:80].decode("ascii", "replace").split(" ")[0].strip())
@@ -133,7 +133,7 @@ class Pieces:
         place = Place(self._file, number)
         head = self._head(key, found, place)
         # Not while the host's name may change.
-        if prefix is not None and len(prefix) <= _LONGEST_PREFIX and not self._hosts.get(key, ("", False))[1]:
+        if prefix is not None and len(prefix) <= _LONGEST_PREFIX and not self._hosts.may_change(key):
             if len(self._prefixes) >= _MOST_PREFIXES:
                 self._prefixes.clear()
             self._prefixes[prefix] = head
@@ -150,23 +150,21 @@ class Pieces:
     def _head(self, key: bytes, found: re.Match[bytes], place: Place) -> Head:
         host, pid = found[1].decode("ascii", "replace"), int(found[2])
         if key:
-            # A piece that stood right before may have been the beginning of the name, or the end of another line.
-            held = self._open.get(key)
-            unsure = held is not None and held.head is None
-            known, was_unsure = self._hosts.get(key, (host, unsure))
-            if known != host and (known.endswith(host) or host.endswith(known)):
-                if unsure or not was_unsure:
-                    host, unsure = known, was_unsure
-                else:
-                    self._sink.renamed(pid, known, host)
-                    self._prefixes.clear()
-            if key in self._hosts or len(self._hosts) < _MOST_PREFIXES:
-                self._hosts[key] = (host, unsure and was_unsure)
+            host, replaced = self._hosts.take(key, host, self._sureness(key, found))
+            if replaced is not None:
+                self._sink.renamed(pid, replaced, host)
+                self._prefixes.clear()
         if len(self._names) < _MOST_PREFIXES:
             self._names.add(host.encode())
         head = Head(key, host, pid, int(found[3]))
         self._sink.process(head, place)
         return head
+
+    def _sureness(self, key: bytes, found: re.Match[bytes]) -> int:
+        if found.string.endswith(b"] ", 0, found.start()):
+            return BEHIND_A_BRACKET
+        held = self._open.get(key)
+        return BEHIND_A_PIECE if held is not None and held.head is None else AT_THE_START
 
     def _headed(self, head: Head, line: bytes, at: int, place: Place, *, warn: bool) -> None:
         self.nccl_lines += 1
@@ -182,7 +180,7 @@ class Pieces:
         text = cleaned(text)
         if not text:
             return
-        held = self._open.get(key)
+        held = self._held(key, number)
         if held is not None and held.head is not None:
             begins = TELLING_HEAD.match(text)
             if not begins and self._goes_on(held, text.decode("utf-8", "replace")):
@@ -210,6 +208,14 @@ class Pieces:
             self._open[key] = _Open(text, Place(self._file, number))
         elif TAIL.search(text):
             self.lose("fragments", number)
+
+    def _held(self, key: bytes, number: int) -> _Open | None:
+        """What may go on in a line: how far it may stand from that does not depend on when `close_old` is called."""
+        held = self._open.get(key)
+        if held is not None and number - held.place.line > _APART:
+            self._close(self._open.pop(key))
+            return None
+        return held
 
     def _goes_on(self, held: _Open, text: str) -> bool:
         for joined in ((held.body + text).lstrip(), f"{held.body} {text}"):

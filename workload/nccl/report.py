@@ -111,6 +111,14 @@ class Communicator:
         return len(self.members) == self.ranks and done == list(range(self.ranks))
 
     @property
+    def devices(self) -> dict[str, set[int]]:
+        """By host, those of its ranks."""
+        known: dict[str, set[int]] = {member.host: set() for member in self.members}
+        for member in self.members:
+            known[member.host] |= {member.device} if member.device is not None else set()
+        return known
+
+    @property
     def one_host(self) -> bool:
         """Known to lie within one host: no rank can be elsewhere."""
         if len(self.hosts) != 1:
