@@ -1,6 +1,7 @@
 """`efactl status` and `efactl logs` on a stack of the kubernetes platform: its objects, its head through the tunnel."""
 
 import json
+import secrets
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,12 @@ from tests.support.processor_time import measured
 from tests.support.project import wait_for
 from tests.support.running_up import running_up
 from tools.bed import Bed
+
+
+@pytest.fixture
+def namespace() -> str:
+    """One that the stack makes itself."""
+    return f"status-{secrets.token_hex(3)}"
 
 
 @pytest.fixture
