@@ -13,16 +13,31 @@ from typing import Any
 from workload.errors import ReportedError
 
 
+def found_pulumi() -> str | None:
+    """The CLI that set-up put beside this interpreter, else the one on PATH."""
+    beside = Path(sys.executable).with_name("pulumi")
+    return str(beside) if beside.exists() else shutil.which("pulumi")
+
+
+def pulumi_command() -> str:
+    """The same. Raises ReportedError where there is none."""
+    found = found_pulumi()
+    if found is None:
+        raise ReportedError("no pulumi here: `make setup` brings it")
+    return found
+
+
+def pulumi_environment() -> dict[str, str]:
+    """This process's, for a run of the CLI."""
+    return {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+
+
 class PulumiCli:
-    """Runs the `pulumi` that set-up put beside this interpreter, or the one on PATH, in `folder`."""
+    """Runs `pulumi_command()` in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        beside = Path(sys.executable).with_name("pulumi")
-        found = str(beside) if beside.exists() else shutil.which("pulumi")
-        if found is None:
-            raise ReportedError("no pulumi here: `make setup` brings it")
-        self._command = found
+        self._command = pulumi_command()
 
     def run(self, *arguments: str) -> str:
         """Its standard output. Raises ReportedError with what it said on failure. No argument may be a secret."""
@@ -45,7 +60,7 @@ class PulumiCli:
         process = subprocess.Popen(
             [self._command, *arguments, "--non-interactive"],
             cwd=self._folder,
-            env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
+            env=pulumi_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

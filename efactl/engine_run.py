@@ -13,7 +13,8 @@ from typing import Protocol, TextIO
 
 from capacity.launches import Trouble
 from capacity.phases import Progress
-from efactl.stack import FOLDER, pulumi_command, pulumi_environment
+from capacity.pulumi_cli import pulumi_command, pulumi_environment
+from efactl.stack import FOLDER
 
 # How often a line is said although nothing began or ended.
 LINE_S = 30.0

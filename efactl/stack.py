@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from urllib.parse import urlparse
 import psutil
 import yaml
 
+from capacity.pulumi_cli import PulumiCli, pulumi_command, pulumi_environment
 from workload.errors import BadInputError, ReportedError
 from workload.head import Head
 from workload.kubernetes_access import KubernetesAccess
@@ -180,7 +180,6 @@ class Stack:
         """Ends what a killed `pulumi` left open in AWS (efactl/settle.py); returns the resources afterwards. Raises
         ReportedError where one is at work."""
         self.check_unlocked()
-        from capacity.pulumi_cli import PulumiCli
         from efactl.settle import settle
 
         return settle(PulumiCli(FOLDER), self.name, say, region=region, name=name, access=access)
@@ -228,17 +227,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(item) for item in value]
     return value
-
-
-def pulumi_command() -> str:
-    """The CLI that set-up put beside this interpreter, or the one on PATH. Raises ReportedError without one."""
-    beside = Path(sys.executable).with_name("pulumi")
-    found = str(beside) if beside.exists() else shutil.which("pulumi")
-    if found is None:
-        raise ReportedError("no pulumi here: `make setup` brings it")
-    return found
-
-
-def pulumi_environment() -> dict[str, str]:
-    """This process's, for a run of the CLI."""
-    return {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from capacity.pulumi_cli import found_pulumi
 from efactl.doctor.cluster import cluster
 from efactl.doctor.finding import Finding, fail, ok, warn
 from efactl.doctor.local import local_cluster
 from efactl.doctor.subject import PROJECT, Subject, answer
-from efactl.doctor.tools import pulumi_command
 
 if TYPE_CHECKING:
     from infra.settings import Settings
@@ -124,7 +124,7 @@ def backend(subject: Subject) -> Iterator[Finding]:
         else:
             yield ok("state", f"{state}" if state.exists() else f"{state}, made by the first `up`")
         return
-    command = pulumi_command()
+    command = found_pulumi()
     if command is None:
         return
     # The launcher chooses the backend by the stack, which `whoami` takes from nowhere else.

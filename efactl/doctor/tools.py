@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from capacity.pulumi_cli import found_pulumi
 from efactl.doctor.finding import Finding, fail, ok, warn
 from efactl.doctor.subject import Subject, answer
 
@@ -19,26 +20,13 @@ _SET_UP = "make setup"
 Version = tuple[int, int, int]
 
 
-def pulumi_command() -> str | None:
-    """The `pulumi` that efactl runs: set-up's, beside this interpreter, else the one on PATH."""
-    beside = Path(sys.executable).with_name("pulumi")
-    return str(beside) if beside.exists() else shutil.which("pulumi")
-
-
 def pulumi(_subject: Subject) -> Iterator[Finding]:
-    command = pulumi_command()
+    command = found_pulumi()
     if command is None:
         yield fail("pulumi", f"no Pulumi CLI on PATH or beside {sys.executable}", _SET_UP)
         yield go()
         return
-    told = answer([command, "version"])
-    version = parsed(told.output) if told.status == 0 else None
-    if version is None:
-        yield fail("pulumi", f"{command} does not answer `pulumi version`: {told.last_line}", _SET_UP)
-    elif version < PULUMI_OLDEST:
-        yield fail("pulumi", f"{command} is {shown(version)}, older than {shown(PULUMI_OLDEST)}", _SET_UP)
-    else:
-        yield ok("pulumi", f"{shown(version)} ({command})")
+    yield _new_enough("pulumi", command, "version", PULUMI_OLDEST, fix=_SET_UP)
 
 
 def go() -> Finding:
@@ -74,14 +62,17 @@ def aws(subject: Subject) -> Iterator[Finding]:
     if command is None:
         yield fail("aws", "no `aws` command on PATH", install)
         return
-    told = answer([command, "--version"])
+    yield _new_enough("aws", command, "--version", AWS_OLDEST, fix=install, because=", which EKS needs")
+
+
+def _new_enough(name: str, command: str, asks: str, oldest: Version, *, fix: str, because: str = "") -> Finding:
+    told = answer([command, asks])
     version = parsed(told.output) if told.status == 0 else None
     if version is None:
-        yield fail("aws", f"{command} does not answer `aws --version`: {told.last_line}", install)
-    elif version < AWS_OLDEST:
-        yield fail("aws", f"{command} is {shown(version)}, older than {shown(AWS_OLDEST)}, which EKS needs", install)
-    else:
-        yield ok("aws", f"{shown(version)} ({command})")
+        return fail(name, f"{command} does not answer `{name} {asks}`: {told.last_line}", fix)
+    if version < oldest:
+        return fail(name, f"{command} is {shown(version)}, older than {shown(oldest)}{because}", fix)
+    return ok(name, f"{shown(version)} ({command})")
 
 
 def parsed(text: str) -> Version | None:

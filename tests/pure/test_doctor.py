@@ -69,7 +69,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     put(binaries, "git", "exit 0")
     monkeypatch.setenv("PATH", str(binaries))
     for module in (tools, stack):
-        monkeypatch.setattr(module, "pulumi_command", lambda: str(binaries / "pulumi"))
+        monkeypatch.setattr(module, "found_pulumi", lambda: str(binaries / "pulumi"))
     for variable in ("PULUMI_BACKEND_URL", "NO_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     return binaries
