@@ -13,10 +13,9 @@ from training.compile import compile_blocks
 from training.cuda_graph import RecordedStep
 from training.document_attention import attend_by_bounds
 from training.gpu_peaks import GIB
-from training.loss import chunk_tokens_for
 from training.memory_plan import ModelShape, Workload, plan_memory
 from training.optimizer import ShardedAdamW, decay_groups
-from training.sharding import FP32, MIXED, Sharding, shard
+from training.sharding import MIXED, Sharding, shard
 from training.step import Batch, PendingFigures, TrainStep
 
 
@@ -114,7 +113,7 @@ def planned_gib(loop: Callable[[Setting], Loop], setting: Setting, ranks: int) -
         keep_gathered=loop.keep_gathered,
         exchange=loop.exchange,
         blocks_per_unit=loop.blocks_per_unit,
-        chunk_tokens=loop.chunk_tokens or chunk_tokens_for(shape.vocab, 4 if precision == FP32 else 2),
+        chunk_tokens=loop.chunk_tokens,
     )
     return plan_memory(shape, work).peak / GIB
 
