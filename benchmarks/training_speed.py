@@ -35,10 +35,11 @@ from benchmarks.parts.training_loops import LOOPS, OurLoop, Ours, planned_gib
 from training.feed import Feed
 from training.gpu_peaks import GIB, find_gpu, flops_per_token
 from training.memory_plan import ModelShape
+from training.peer_memory import shared_bytes
 from training.profile import overlap
 from training.sharding import FP32
 
-DEFAULT_LOOPS = "seed,unsharded,earlier,lean,compiled,gathered,exchange,recorded"
+DEFAULT_LOOPS = "seed,unsharded,earlier,lean,compiled,gathered,exchange,recorded,peers"
 WARM_UP_STEPS = 5  # three before a recording, the recording, one replay
 FEED_WARM_UP = 10  # documents' bounds have another shape in each batch, for which more is compiled
 FEED_MEGABYTES = 16
@@ -66,7 +67,7 @@ class Bench:
 
     def build(self, name: str) -> Arm | None:
         """None, told, where a loop cannot be built or does not run; then on every rank."""
-        before, started = self._allocated(), time.perf_counter()
+        before, started = self._allocated() + shared_bytes(self.device), time.perf_counter()
         peak = 0.0
         try:
             run = LOOPS[name](self.setting)
@@ -77,7 +78,7 @@ class Bench:
                 run()
                 self._wait()
                 if step == 2 and self.device.type == "cuda":
-                    peak = (torch.cuda.max_memory_allocated() - before) / GIB
+                    peak = (torch.cuda.max_memory_allocated() + shared_bytes(self.device) - before) / GIB
             failure = ""
         except Exception:
             failure = traceback.format_exc()

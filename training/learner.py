@@ -145,11 +145,12 @@ def sharding_options(
     say: Say,
 ) -> Sharding:
     """What was asked for, and where that is auto, what the GPU has room for; says the memory plan of a known GPU."""
-    precision = config.precision
+    precision, recorded = config.precision, config.cuda_graph == ON
     if precision == AUTO:
         precision = default_precision(on_gpu=config.process_group == "nccl")
     if shape is None or gpu is None:
-        return Sharding(mode=config.sharding, precision=precision, keep_gathered=config.keep_gathered == ON)
+        keep_gathered = config.keep_gathered == ON
+        return Sharding(mode=config.sharding, precision=precision, keep_gathered=keep_gathered, peer_copies=recorded)
     ranks = len(node_of_rank)
     work = Workload(
         batch_size=config.batch_size,
@@ -160,6 +161,7 @@ def sharding_options(
         compiled=compiled,
         keep_gathered=config.keep_gathered == ON,
         exchange=len(set(node_of_rank)) == 1 or config.sharding != FSDP,
+        peer_copies=recorded,
         micro_batches=config.accumulate,
     )
     advised = advise(shape, work, gpu)
@@ -174,4 +176,4 @@ def sharding_options(
             if advised is None
             else f"it may run out of memory: try --activation_checkpointing {advised.activation_checkpointing}"
         )
-    return Sharding(mode=config.sharding, precision=precision, keep_gathered=keep_gathered)
+    return Sharding(mode=config.sharding, precision=precision, keep_gathered=keep_gathered, peer_copies=recorded)

@@ -78,6 +78,7 @@ class Workload:
     compiled: bool = True
     keep_gathered: bool = False
     exchange: bool = True
+    peer_copies: bool = False
     reduce_each_micro_batch: bool = True
     micro_batches: int = 1
     blocks_per_unit: int = 1
@@ -132,6 +133,9 @@ def plan_memory(shape: ModelShape, work: Workload) -> MemoryPlan:
     if not work.reduce_each_micro_batch and work.micro_batches > 1:
         earlier = shape.parameters * (4.0 if work.precision == "mixed" else computed)
     always = {"weights": owned * stored, "optimizer": 2 * owned * stored}
+    if exchanged and work.peer_copies:
+        # What other ranks send of a block's gradients and of the root's has its place, also where it is not there.
+        always["exchange"] = (1 - 1 / work.split_over) * (unit + shape.root_parameters) * computed
     root = shape.root_parameters * computed
     in_flight = unit * (computed + 2 * reduced + (reduced if exchanged else 0))
     chunk = work.chunk_tokens or chunk_tokens_for(shape.vocab, computed, compiled=work.compiled)

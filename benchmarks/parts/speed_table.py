@@ -18,7 +18,7 @@ class Arm:
     run: Loop
     built_s: float
     peak_gib: float
-    """Of torch's allocator in the third step, without what the other loops hold."""
+    """Of torch's allocator in the third step and of shared memory, without what the other loops hold."""
     planned_gib: float | None
     rounds: list[float] = field(default_factory=list)
     """Seconds a step, of the slowest rank."""

@@ -40,6 +40,7 @@ class Ours:
     recorded: bool = False
     keep_gathered: bool = False
     exchange: bool = False
+    peer_copies: bool = False
     checkpointing: str = "none"
     blocks_per_unit: int = 1
     chunk_tokens: int = 0
@@ -61,6 +62,7 @@ class Ours:
             precision=self.precision or setting.precision,
             keep_gathered=self.keep_gathered,
             exchange=self.exchange,
+            peer_copies=self.peer_copies,
             blocks_per_unit=self.blocks_per_unit,
         )
         shard(objective, setting.device, options)
@@ -74,6 +76,7 @@ class Ours:
 
 
 _BEST = Ours(recorded=True, keep_gathered=True, exchange=True)
+_PEERS = replace(_BEST, peer_copies=True)
 LOOPS: dict[str, Callable[[Setting], Loop]] = {
     "seed": seed,
     "unsharded": unsharded,
@@ -83,6 +86,7 @@ LOOPS: dict[str, Callable[[Setting], Loop]] = {
     "gathered": Ours(keep_gathered=True),
     "exchange": Ours(keep_gathered=True, exchange=True),
     "recorded": _BEST,
+    "peers": _PEERS,
     "pointwise": replace(_BEST, checkpointing="pointwise"),
     "recorded-resharded": replace(_BEST, keep_gathered=False),
     "recorded-float32-reduction": replace(_BEST, exchange=False),
@@ -90,11 +94,14 @@ LOOPS: dict[str, Callable[[Setting], Loop]] = {
     "recorded-selective": replace(_BEST, checkpointing="selective"),
     "recorded-full": replace(_BEST, checkpointing="full"),
     "gathered-documents": Ours(keep_gathered=True, documents=True),
+    "peers-unrecorded": replace(_PEERS, recorded=False),
+    "peers-resharded": replace(_PEERS, keep_gathered=False),
+    "peers-pointwise": replace(_PEERS, checkpointing="pointwise"),
     "exchange-two-blocks": Ours(keep_gathered=True, exchange=True, blocks_per_unit=2),
     "exchange-small-chunks": Ours(keep_gathered=True, exchange=True, chunk_tokens=512),
     "exchange-one-chunk": Ours(keep_gathered=True, exchange=True, chunk_tokens=8192),
 }
-"""Each of the first eight has one part more than the one before; the others change one part of a later one."""
+"""Each of the first nine has one part more than the one before; the others change one part of a later one."""
 
 
 def planned_gib(loop: Callable[[Setting], Loop], setting: Setting, ranks: int) -> float | None:
@@ -112,6 +119,7 @@ def planned_gib(loop: Callable[[Setting], Loop], setting: Setting, ranks: int) -
         compiled=loop.compiled,
         keep_gathered=loop.keep_gathered,
         exchange=loop.exchange,
+        peer_copies=loop.peer_copies,
         blocks_per_unit=loop.blocks_per_unit,
         chunk_tokens=loop.chunk_tokens,
     )
