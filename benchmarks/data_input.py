@@ -12,46 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 
+from benchmarks.parts.token_data import TokenData
 from training.data import Dataset
-from training.data_settings import DataSettings
 from training.feed import Feed
-from training.prepare import prepare
-from training.storage import LocalFolder
-from training.token_files import TokenFile, TokenRows, on_this_node, read_manifest
-from training.tokenise import HELD_OUT, TRAIN
-from training.tokenizer import load_tokenizer
 
-MEDIAN_WORDS, SPREAD, WORDS = 180, 1.2, 20_000
 STEPS = 60
-
-
-def write_text(file: Path, megabytes: int) -> None:
-    """Words of Zipf's frequencies in documents of log-normal lengths, as natural text has both."""
-    random = np.random.default_rng(1)
-    letters = np.array(list("etaoinshrdlucmfwypvbgkqjxz"))
-    words = np.array(["".join(random.choice(letters[:18], size)) for size in random.integers(2, 11, WORDS)])
-    with file.open("w") as out:
-        while out.tell() < megabytes << 20:
-            length = int(random.lognormal(np.log(MEDIAN_WORDS), SPREAD)) + 5
-            out.write(json.dumps({"text": " ".join(words[np.minimum(random.zipf(1.3, length), WORDS) - 1])}) + "\n")
-
-
-def train_tokenizer(file: Path, directory: Path) -> None:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=16_000, special_tokens=["<end>"], initial_alphabet=alphabet)
-    with file.open() as lines:
-        some = (json.loads(line)["text"] for line, _ in zip(lines, range(2000), strict=False))
-        tokenizer.train_from_iterator(some, trainer)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(directory)
 
 
 def measure_feed(dataset: Dataset, rows: int, step_ms: float) -> dict[str, float]:
@@ -87,32 +54,18 @@ def main() -> None:
     parser.add_argument("--step_ms", type=float, default=50.0)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        write_text(folder / "text.jsonl", arguments.megabytes)
-        train_tokenizer(folder / "text.jsonl", folder / "model")
-        settings = DataSettings(
-            model_id=str(folder / "model"), dataset=str(folder / "text.jsonl"), seq_len=arguments.seq_len, seed=1
-        )
-        load_tokenizer(settings.model_id)
+        data = TokenData(Path(temporary), arguments.seq_len)
+        data.write(arguments.megabytes)
         started = time.process_time()
-        storage = LocalFolder(folder)
-        prepared = prepare(settings, storage, lambda task, count: [task(number) for number in range(count)])
+        halves = data.prepare().values()
         seconds = time.process_time() - started
-        manifest = read_manifest(prepared)
-        assert manifest is not None
-        halves = [manifest[half] for half in (TRAIN, HELD_OUT)]
         tokens, rows = (sum(half[name] for half in halves) for name in ("tokens", "rows"))
-        train, held_out = (
-            TokenRows(on_this_node(prepared), [TokenFile(*file) for file in half["files"]], arguments.seq_len)
-            for half in halves
-        )
-        dataset = Dataset(train, held_out, arguments.seq_len, 1, True, prepared.name)
         figures = {
             "tokens": tokens,
             "documents": sum(half["documents"] for half in halves),
             "prepared_tokens_per_core_second": tokens / seconds,
             "filled": tokens / (rows * arguments.seq_len),
-            **measure_feed(dataset, arguments.rows, arguments.step_ms),
+            **measure_feed(data.open(), arguments.rows, arguments.step_ms),
         }
     print(json.dumps(figures, indent=1))
 

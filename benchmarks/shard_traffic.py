@@ -22,7 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from benchmarks.parts.training_loops import TINY, fill_randomly
+from benchmarks.parts.loop_setting import TINY, fill_randomly
 from training.causal_loss import CausalLoss
 from training.optimizer import ShardedAdamW, decay_groups
 from training.sharding import MIXED, Sharding, shard, transformer_blocks

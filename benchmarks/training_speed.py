@@ -1,23 +1,24 @@
 """Tokens a second, MFU and peak memory of this project's training step beside other loops, on this machine's GPUs.
 
-    python -m benchmarks.training_speed [--batch 8] [--loops seed,unsharded,...] [--rounds 2] [--json FILE]
+    python -m benchmarks.training_speed [--batch 8] [--loops seed,unsharded,...] [--feed gathered] [--json FILE]
 
 One process a GPU, without Ray: it runs wherever torch and transformers are. All loops stand ready at the same time and
 take turns in each round, so that a machine that slows down slows all of them; those that replay a CUDA graph come
-after the others, since a recording that fails can take the process with it. Lines appear as results come. Without
-GPUs two processes train a tiny model on gloo, to see that everything runs; their figures say nothing.
+after the others, since a recording that fails can take the process with it. The loops that --feed names are then
+measured with batches that the trainer's feed reads from token files, by turns with one batch that is there already.
+Lines appear as results come. Without GPUs two processes train a tiny model on gloo, to see that everything runs; their
+figures say nothing.
 """
 
 import argparse
 import gc
 import json
 import os
-import statistics
 import tempfile
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,28 +28,21 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
 from benchmarks.parts.link_speed import link_speeds
-from benchmarks.parts.training_loops import LOOPS, QWEN_1_5B, TINY, Loop, Ours, Setting, planned_gib
+from benchmarks.parts.loop_setting import QWEN_1_5B, TINY, Setting
+from benchmarks.parts.speed_table import REFERENCES, Arm, table
+from benchmarks.parts.token_data import TokenData
+from benchmarks.parts.training_loops import LOOPS, OurLoop, Ours, planned_gib
+from training.feed import Feed
 from training.gpu_peaks import GIB, find_gpu, flops_per_token
 from training.memory_plan import ModelShape
-from training.metrics import Scale
+from training.peer_memory import shared_bytes
 from training.profile import overlap
 from training.sharding import FP32
 
-DEFAULT_LOOPS = "seed,unsharded,earlier,lean,compiled,gathered,exchange,recorded"
-REFERENCES = ("seed", "unsharded")
+DEFAULT_LOOPS = "seed,unsharded,earlier,lean,compiled,gathered,exchange,recorded,peers"
 WARM_UP_STEPS = 5  # three before a recording, the recording, one replay
-
-
-@dataclass
-class Arm:
-    name: str
-    run: Loop
-    built_s: float
-    peak_gib: float
-    """Of torch's allocator in the third step, without what the other loops hold."""
-    planned_gib: float | None
-    rounds: list[float] = field(default_factory=list)
-    """Seconds a step, of the slowest rank."""
+FEED_WARM_UP = 10  # documents' bounds have another shape in each batch, for which more is compiled
+FEED_MEGABYTES = 16
 
 
 class Bench:
@@ -73,7 +67,7 @@ class Bench:
 
     def build(self, name: str) -> Arm | None:
         """None, told, where a loop cannot be built or does not run; then on every rank."""
-        before, started = self._allocated(), time.perf_counter()
+        before, started = self._allocated() + shared_bytes(self.device), time.perf_counter()
         peak = 0.0
         try:
             run = LOOPS[name](self.setting)
@@ -84,7 +78,7 @@ class Bench:
                 run()
                 self._wait()
                 if step == 2 and self.device.type == "cuda":
-                    peak = (torch.cuda.max_memory_allocated() - before) / GIB
+                    peak = (torch.cuda.max_memory_allocated() + shared_bytes(self.device) - before) / GIB
             failure = ""
         except Exception:
             failure = traceback.format_exc()
@@ -115,6 +109,33 @@ class Bench:
                 arm.rounds.append(slowest.item() / self.options.steps)
                 self.say(f"round {number + 1}: {arm.name} {1000 * arm.rounds[-1]:.1f} ms a step")
 
+    def feed(self, arm: Arm, folder: Path) -> list[Arm]:
+        """The loop with a new batch each step, and with the first of them again and again."""
+        run, ours = arm.run, LOOPS[arm.name]
+        assert isinstance(run, OurLoop) and isinstance(ours, Ours)
+        data = TokenData(folder, self.setting.seq_len).open(by_document=ours.documents)
+        steps = FEED_WARM_UP + self.options.rounds * (self.options.steps + 1)
+        with Feed(
+            data,
+            consumed=0,
+            steps=steps,
+            micro_steps=1,
+            rank=self.rank,
+            world_size=self.ranks,
+            rows=self.setting.batch_size,
+            device=self.device,
+        ) as feed:
+            fed = replace(arm, name=f"{arm.name}, fed", rounds=[])
+            fed.run = replace(run, batch=lambda: feed.next().tensors())
+            first = data.train_batch(0, 0, self.rank, self.ranks, self.setting.batch_size).to(self.device).tensors()
+            same = replace(arm, name=f"{arm.name}, one batch", rounds=[], run=replace(run, batch=lambda: first))
+            for _ in range(FEED_WARM_UP):
+                fed.run()
+            waited = feed.waited_s
+            self.measure([same, fed])
+            fed.waited_s = (feed.waited_s - waited) / (steps - FEED_WARM_UP)
+        return [same, fed]
+
     def profile(self, arm: Arm) -> None:
         """Two steps of a loop: its GPU time by kernel, and how much communication nothing hid."""
         activities = [torch.profiler.ProfilerActivity.CPU]
@@ -133,38 +154,12 @@ class Bench:
         self.say(profiler.key_averages().table(sort_by=key, row_limit=25, max_name_column_width=70))
 
     def report(self, arms: Sequence[Arm], speeds: dict[str, float]) -> None:
-        rows = self.table(arms)
+        rows = table(arms, self.setting.batch_size * self.setting.seq_len, self.ranks, self.flops, self.gpu)
         for row in rows:
             self.say(json.dumps(row))
         if self.rank == 0 and self.options.json is not None:
             run = {"torch": torch.__version__, "gpus": self.ranks, "options": vars(self.options), "machine": speeds}
             Path(self.options.json).write_text(json.dumps(run | {"loops": rows}, indent=1, default=str))
-
-    def table(self, arms: Sequence[Arm]) -> list[dict[str, Any]]:
-        rows = []
-        medians = {arm.name: statistics.median(arm.rounds) for arm in arms}
-        tokens = self.setting.batch_size * self.setting.seq_len
-        for arm in arms:
-            step_s = medians[arm.name]
-            row: dict[str, Any] = {
-                "loop": arm.name,
-                "step_ms": round(1000 * step_s, 2),
-                "rounds_ms": [round(1000 * seconds, 2) for seconds in arm.rounds],
-                "tokens_per_second": round(tokens * self.ranks / step_s),
-                "peak_gib": round(arm.peak_gib, 2),
-                "planned_gib": None if arm.planned_gib is None else round(arm.planned_gib, 2),
-                "built_s": round(arm.built_s, 1),
-            }
-            if self.gpu is not None:
-                scale = Scale(
-                    tokens_per_step=tokens, ranks=1, flops_per_token=self.flops, peak_flops=self.gpu.peak_flops
-                )
-                row["mfu"] = round(scale.utilization(step_s) or 0.0, 4)
-            for other in REFERENCES:
-                if other in medians:
-                    row[f"times_{other}"] = round(medians[other] / step_s, 3)
-            rows.append(row)
-        return rows
 
     def _allocated(self) -> int:
         gc.collect()
@@ -207,6 +202,9 @@ def run_rank(rank: int, ranks: int, store: str, options: argparse.Namespace) -> 
         done += arms
         if arms:
             bench.report(done, speeds)
+    if options.feed:
+        fed = [arm for arm in done if arm.name in options.feed.split(",")]
+        bench.report(done + [one for arm in fed for one in bench.feed(arm, Path(options.folder))], speeds)
     for arm in done:
         if arm.name in options.profile.split(","):
             bench.profile(arm)
@@ -223,11 +221,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--loops", default=DEFAULT_LOOPS, help=f"of: {', '.join(LOOPS)}")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=12, help="timed steps of each loop in each round")
+    parser.add_argument("--feed", default="", help="our own loops to measure with batches from token files as well")
     parser.add_argument("--profile", default="", help="loops to profile at the end")
     parser.add_argument("--json", help="where the results go as well")
     parser.add_argument("--tiny", action="store_true", help="a tiny model also on GPUs")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.loops.split(",") if name not in LOOPS]
+    loops = options.loops.split(",")
+    if options.feed and not all(name in loops and isinstance(LOOPS[name], Ours) for name in options.feed.split(",")):
+        parser.error(f"--feed {options.feed}: must be some of our own --loops")
+    unknown = [name for name in loops if name not in LOOPS]
     if unknown:
         parser.error(f"--loops: no loop is called {unknown}")
     return options
@@ -237,4 +239,9 @@ if __name__ == "__main__":
     chosen = parse()
     count = chosen.ranks or torch.cuda.device_count() or 2
     with tempfile.TemporaryDirectory() as folder:
+        chosen.folder = folder
+        if chosen.feed:
+            token_data = TokenData(Path(folder), chosen.seq_len)
+            token_data.write(FEED_MEGABYTES)
+            token_data.prepare()
         multiprocessing.spawn(run_rank, (count, str(Path(folder, "store")), chosen), nprocs=count)

@@ -20,6 +20,7 @@ from torch.distributed.fsdp import FSDPModule
 from training import efa_devices, packages, traffic
 from training.nccl_lines import NcclLines
 from training.optimizer import ShardedAdamW
+from training.peer_memory import shared_bytes
 from training.sharding import MIXED, Sharding
 from training.storage import Folder, storage_errors
 from training.topology import HSDP
@@ -142,7 +143,7 @@ def _units(root: torch.nn.Module, optimizer: ShardedAdamW, options: Sharding) ->
 def peak_memory_bytes(device: torch.device) -> int:
     """Allocated on the GPU, or resident of the process where there is none."""
     if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
+        return int(torch.cuda.max_memory_allocated(device)) + shared_bytes(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

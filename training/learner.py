@@ -146,15 +146,16 @@ def sharding_options(
     say: Say,
 ) -> Sharding:
     """What was asked for, and where that is auto, what the GPU has room for; says the memory plan of a known GPU."""
-    precision = config.precision
+    precision, recorded = config.precision, config.cuda_graph == ON
     if precision == AUTO:
         precision = default_precision(on_gpu=config.process_group == "nccl")
     if shape is None or gpu is None:
-        return Sharding(mode=config.sharding, precision=precision, keep_gathered=config.keep_gathered == ON)
+        keep_gathered = config.keep_gathered == ON
+        return Sharding(mode=config.sharding, precision=precision, keep_gathered=keep_gathered, peer_copies=recorded)
     asked = workload(config, node_of_rank, precision=precision, compiled=compiled)
     work = settled(config, shape, asked, gpu)
     plan = plan_memory(shape, work)
     say(plan.line(gpu))
     if not plan.fits(gpu):
         say(f"it may run out of memory: {remedy(shape, work, gpu)}")
-    return Sharding(mode=config.sharding, precision=precision, keep_gathered=work.keep_gathered)
+    return Sharding(mode=config.sharding, precision=precision, keep_gathered=work.keep_gathered, peer_copies=recorded)

@@ -6,7 +6,6 @@ hidden states are summed while the chunk is there, so that backward only has to 
 twice.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,13 +13,15 @@ from torch.nn import functional
 
 IGNORED = -100
 """The label of a token that no loss is taken of, as everywhere in torch and transformers."""
-_CHUNK_BYTES = 640 * 1024**2
-_softmax_gradient_compiled: Callable[..., Any] | None = None
+_CHUNK_BYTES = 1280 * 1024**2
 
 
-def chunk_tokens_for(vocab_size: int, element_bytes: int) -> int:
-    """Tokens whose logits take at most 640 MiB; a power of two, and enough of them to keep a GPU's multipliers busy."""
-    fitting = max(64, _CHUNK_BYTES // (vocab_size * element_bytes))
+def chunk_tokens_for(vocab_size: int, element_bytes: int, *, compiled: bool = False) -> int:
+    """Tokens whose logits and their gradient take at most 1280 MiB; a power of two, and enough to keep a GPU busy.
+
+    Compiled, the gradient takes the logits' place.
+    """
+    fitting = max(64, _CHUNK_BYTES // (vocab_size * element_bytes * (1 if compiled else 2)))
     return int(1 << (fitting.bit_length() - 1))
 
 
@@ -30,9 +31,10 @@ def linear_cross_entropy(
     """The sum of the tokens' losses in nats, a float32 scalar.
 
     hidden (tokens, width), weight (words, width), labels (tokens) with IGNORED where there is none. Logits have the
-    dtype of `hidden` and the softmax is float32, as where a bfloat16 model's logits are cast for the loss.
+    dtype of `hidden` and the softmax is float32, as where a bfloat16 model's logits are cast for the loss. `compiled`,
+    which is for GPUs, has kernels of our own between the products.
     """
-    chunk = chunk_tokens or chunk_tokens_for(weight.shape[0], hidden.element_size())
+    chunk = chunk_tokens or chunk_tokens_for(weight.shape[0], hidden.element_size(), compiled=compiled)
     loss: torch.Tensor = _LinearCrossEntropy.apply(hidden, weight, labels, chunk, compiled)
     return loss
 
@@ -45,20 +47,22 @@ class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc]
         with_hidden, with_weight = ctx.needs_input_grad[:2]
         loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
         hidden_gradient = torch.empty_like(hidden) if with_hidden else None
-        # Summed in float32: a sum of bfloat16 chunks would lose what a single product over all tokens keeps.
-        weight_gradient = torch.zeros_like(weight, dtype=torch.float32) if with_weight else None
-        step = _softmax_gradient(compiled) if with_hidden or with_weight else _loss_only
+        weight_gradient: torch.Tensor | None = None
+        step = _loss_only
+        if with_hidden or with_weight:
+            step = _softmax_gradient_fused if compiled else _softmax_gradient
         for start in range(0, len(hidden), chunk_tokens):
             part = hidden[start : start + chunk_tokens]
             part_loss, gradient = step(part @ weight.t(), labels[start : start + chunk_tokens])
             loss += part_loss
             if hidden_gradient is not None:
                 torch.mm(gradient, weight, out=hidden_gradient[start : start + chunk_tokens])
-            if weight_gradient is not None:
-                _add_product(weight_gradient, gradient.t(), part)
+            if with_weight:
+                # Summed in float32: a sum of bfloat16 chunks would lose what a single product over all tokens keeps.
+                weight_gradient = _sum_with_product(weight_gradient, gradient.t(), part)
             del gradient
         ctx.save_for_backward(hidden_gradient, weight_gradient)
-        ctx.weight_dtype = weight.dtype
+        ctx.weight_dtype, ctx.compiled = weight.dtype, compiled
         return loss
 
     @staticmethod
@@ -69,24 +73,25 @@ class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc]
             hidden_gradient = hidden_gradient * scale.to(hidden_gradient.dtype)
         if weight_gradient is not None:
             scaled = torch.empty_like(weight_gradient, dtype=ctx.weight_dtype)
-            weight_gradient = torch.mul(weight_gradient, scale, out=scaled)
+            if ctx.compiled:
+                from training.loss_kernels import scaled as scale_into
+
+                scale_into(weight_gradient, scale, scaled)
+            else:
+                torch.mul(weight_gradient, scale, out=scaled)
+            weight_gradient = scaled
         return hidden_gradient, weight_gradient, None, None, None
 
 
 def _softmax_gradient_fused(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The summed loss of (tokens, words) logits, and its gradient in their dtype."""
-    wide = logits.float()
-    log_sum = torch.logsumexp(wide, dim=-1, keepdim=True)
-    counted = (labels != IGNORED).unsqueeze(1)
-    target = labels.clamp(min=0).unsqueeze(1)
-    loss = torch.where(counted, log_sum - wide.gather(1, target), 0.0).sum()
-    words = torch.arange(logits.shape[1], device=logits.device)
-    gradient = torch.where(counted, torch.exp(wide - log_sum) - (words == target).float(), 0.0)
-    return loss, gradient.to(logits.dtype)
+    """The summed loss of (tokens, words) logits, and its gradient in their place."""
+    from training.loss_kernels import softmax_gradient_in_place
+
+    return softmax_gradient_in_place(logits, labels, IGNORED).sum(), logits
 
 
-def _softmax_gradient_eager(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As _softmax_gradient_fused, with one float32 copy of the logits instead of several."""
+def _softmax_gradient(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """As _softmax_gradient_fused, with a float32 copy of the logits."""
     wide = logits.float()
     loss = functional.cross_entropy(wide, labels, ignore_index=IGNORED, reduction="sum")
     gradient = torch.softmax(wide, dim=-1, out=wide)
@@ -101,19 +106,11 @@ def _loss_only(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor
     return loss, logits
 
 
-def _softmax_gradient(compiled: bool) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    """Compiled, the passes over a chunk become two that read and write its own dtype."""
-    global _softmax_gradient_compiled
-    if not compiled:
-        return _softmax_gradient_eager
-    if _softmax_gradient_compiled is None:
-        _softmax_gradient_compiled = torch.compile(_softmax_gradient_fused)
-    return _softmax_gradient_compiled
-
-
-def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """total += left @ right, in the float32 of `total`."""
-    if left.is_cuda and left.dtype != total.dtype:
-        torch.addmm(total, left, right, out_dtype=total.dtype, out=total)
-    else:
-        total.addmm_(left.to(total.dtype), right.to(total.dtype))
+def _sum_with_product(total: torch.Tensor | None, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """total + left @ right in float32, in the memory of `total`."""
+    if left.is_cuda and left.dtype != torch.float32:
+        if total is None:
+            return torch.mm(left, right, out_dtype=torch.float32)
+        return torch.addmm(total, left, right, out_dtype=torch.float32, out=total)
+    product = left.float() @ right.float()
+    return product if total is None else total.add_(product)

@@ -22,6 +22,7 @@ def workload(config: TrainConfig, node_of_rank: Sequence[int], *, precision: str
         compiled=compiled,
         keep_gathered=config.keep_gathered == ON,
         exchange=len(set(node_of_rank)) == 1 or config.sharding != FSDP,
+        peer_copies=config.cuda_graph == ON,
         micro_batches=config.accumulate,
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from training.gpu_peaks import GIB, Gpu
+from training.loss import chunk_tokens_for
 
 OUTSIDE_TORCH = 1.5 * GIB
 """CUDA's context, cuBLAS' and NCCL's buffers: on the GPU, but not torch's to count."""
@@ -82,10 +83,12 @@ class Workload:
     compiled: bool = True
     keep_gathered: bool = False
     exchange: bool = True
+    peer_copies: bool = False
     reduce_each_micro_batch: bool = True
     micro_batches: int = 1
     blocks_per_unit: int = 1
-    chunk_tokens: int = 2048
+    chunk_tokens: int = 0
+    """Of the loss; 0 lets it choose."""
 
     @property
     def tokens(self) -> int:
@@ -135,9 +138,14 @@ def plan_memory(shape: ModelShape, work: Workload) -> MemoryPlan:
     if not work.reduce_each_micro_batch and work.micro_batches > 1:
         earlier = shape.parameters * (4.0 if work.precision == "mixed" else computed)
     always = {"weights": owned * stored, "optimizer": 2 * owned * stored}
+    if exchanged and work.peer_copies:
+        # What other ranks send of a block's gradients and of the root's has its place, also where it is not there.
+        always["exchange"] = (1 - 1 / work.split_over) * (unit + shape.root_parameters) * computed
     root = shape.root_parameters * computed
     in_flight = unit * (computed + 2 * reduced + (reduced if exchanged else 0))
-    logits = min(work.chunk_tokens, work.tokens) * shape.vocab * (2 * computed + (0 if work.compiled else 4))
+    chunk = work.chunk_tokens or chunk_tokens_for(shape.vocab, computed, compiled=work.compiled)
+    # Their gradient takes their place, or has its own and a float32 copy of them is made.
+    logits = min(chunk, work.tokens) * shape.vocab * (computed if work.compiled else 2 * computed + 4)
     # In backward a resharded block is there twice, as it was gathered and as it is used, and the next one once.
     gathered = root + (blocks_gathered or 3 * unit * computed)
     moments = {

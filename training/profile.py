@@ -15,6 +15,9 @@ from torch.profiler import ProfilerActivity, profile
 from training.intervals import Interval, length, uncovered
 from training.storage import Folder, storage_errors
 
+_BETWEEN_GPUS = ("ncclDevKernel", "Memcpy PtoP", "symmetric_memory::barrier")
+"""In the names of what moves data between GPUs or waits for another one."""
+
 
 @dataclass(frozen=True)
 class Overlap:
@@ -79,7 +82,7 @@ def overlap(events: Sequence[Any], *, on_gpu: bool) -> Overlap:
         if on_gpu:
             if event.device_type != torch.autograd.DeviceType.CUDA or event.is_user_annotation:
                 continue
-            (communication if event.name.startswith("ncclDevKernel") else compute).append(span)
+            (communication if any(name in event.name for name in _BETWEEN_GPUS) else compute).append(span)
         elif event.name.startswith("gloo:"):
             communication.append(span)
         elif event.name.startswith("aten::"):

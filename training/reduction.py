@@ -43,3 +43,19 @@ class ExchangeReduceScatter(ReduceScatter):  # type: ignore[misc]
             output_tensor.div_(ranks)
         elif op != dist.ReduceOp.SUM:
             raise ValueError(f"only sums and averages can be exchanged, not {op}")
+
+
+def add_in_order(output: torch.Tensor, own: torch.Tensor, others: torch.Tensor, rank: int, divisor: int) -> None:
+    """The sum of all ranks' parts in the float32 of `output`, divided; `others` are in their order, end to end."""
+    if output.is_cuda:
+        from training.add_kernel import add_in_float32
+
+        ranks = others.numel() // own.numel() + 1
+        add_in_float32(output, own, others, rank=rank, ranks=ranks, divisor=divisor)
+        return
+    parts = list(others.split(own.numel()))
+    parts.insert(rank, own)
+    output.zero_()
+    for part in parts:
+        output.add_(part)
+    output.div_(divisor)

@@ -9,6 +9,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from training.config import PRECISIONS
+from training.peer_memory import ShareWithin, sharing_of_gpus
+from training.peer_units import Units
 from training.reduction import ExchangeReduceScatter
 from training.topology import FSDP, HSDP, mesh_rows, rows_cross_nodes
 
@@ -27,6 +29,9 @@ class Sharding:
     compute weights more in memory. For GPUs that have the room (memory_plan tells)."""
     exchange: bool = True
     """Send gradients as the bfloat16 they are and add them in float32, where shards stay within a node."""
+    peer_copies: bool = False
+    """Where gradients are exchanged and GPUs reach each other's memory, let copy engines move them and the weights. For
+    steps that are recorded: the CPU has twice as much to queue."""
     reduce_each_micro_batch: bool = True
     """While gradients accumulate, keep them as shards (False: whole and unreduced on each rank, which saves fsdp a
     reduce-scatter for each micro-batch but takes 4 bytes a parameter)."""
@@ -43,11 +48,13 @@ def shard(
     device: torch.device,
     options: Sharding | None = None,
     node_of_rank: Sequence[int] | None = None,
+    share_within: ShareWithin = sharing_of_gpus,
 ) -> DeviceMesh:
     """Shard in place: each transformer block is a unit, the rest is the root's.
 
     Without `options` all ranks share everything, in the device's default precision. fully_shard moves what it shards
     to the device, block by block, so no GPU ever holds the whole model; a module on the meta device stays there.
+    `share_within` says how ranks share memory, if they can.
     """
     options = options or Sharding(precision=default_precision(on_gpu=device.type == "cuda"))
     nodes = list(node_of_rank) if node_of_rank is not None else [0] * dist.get_world_size()
@@ -81,8 +88,15 @@ def shard(
     for current, following in zip([root, *(unit[0] for unit in units)], units, strict=False):
         current.set_modules_to_forward_prefetch([following[0]])
     if exchanges:
-        for sharded in [root, *(unit[0] for unit in units)]:
-            sharded.set_custom_reduce_scatter(ExchangeReduceScatter())
+        share = share_within(device, mesh.get_group("shard")) if options.peer_copies else None
+        if share is None:
+            for sharded in [root, *(unit[0] for unit in units)]:
+                sharded.set_custom_reduce_scatter(ExchangeReduceScatter())
+        else:
+            together = Units(
+                share, torch.bfloat16, gather_in_place=options.keep_gathered, reduce_in_place=options.mode != HSDP
+            )
+            together.take_over([[root], *units])
     return mesh
 
 

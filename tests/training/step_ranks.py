@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
@@ -15,6 +17,7 @@ from training.causal_loss import CausalLoss
 from training.errors import TrainingError
 from training.loss import IGNORED
 from training.optimizer import ShardedAdamW, decay_groups
+from training.peer_memory import Share, Shared, ShareWithin, sharing_of_gpus
 from training.schedule import Schedule
 from training.sharding import Sharding, shard
 from training.step import TrainStep
@@ -32,6 +35,8 @@ class Case:
     """Where the ranks are said to run."""
     checkpointing: str = "none"
     steps: int = STEPS
+    share_memory: bool = False
+    """As GPUs of a node do."""
 
 
 def model() -> torch.nn.Module:
@@ -60,8 +65,8 @@ def model() -> torch.nn.Module:
 def rows_of(step: int, rank: int, micro_batch: int) -> dict[str, torch.Tensor]:
     """Of 1 to 3 rows, with labels left out here and there; the last batch of every fifth step has none at all."""
     generator = torch.Generator().manual_seed(1000 * step + 10 * rank + micro_batch)
-    count = 1 + (step + rank + micro_batch) % 3
-    start = torch.randint(0, WORDS, (count, 1), generator=generator)
+    rows = 1 + (step + rank + micro_batch) % 3
+    start = torch.randint(0, WORDS, (rows, 1), generator=generator)
     tokens = (start + 7 * torch.arange(LENGTH + 1)) % WORDS  # learnable: each word follows from the one before
     labels = tokens[:, 1:].clone()
     labels[torch.rand(labels.shape, generator=generator) < 0.1 * rank] = IGNORED
@@ -88,9 +93,10 @@ def run_all(rank: int, world_size: int, folder: Path, cases: dict[str, Case]) ->
 def run(rank: int, folder: Path, case: Case) -> None:
     objective = CausalLoss(model(), chunk_tokens=16)
     checkpoint_activations(objective, case.checkpointing)
-    options = None if case.sharding is None else Sharding(**case.sharding)
+    options = None if case.sharding is None else Sharding(**case.sharding, peer_copies=case.share_memory)
     if options is not None:
-        shard(objective, CPU, options, case.nodes)
+        share_within = sharing_files(folder) if case.share_memory else sharing_of_gpus
+        shard(objective, CPU, options, case.nodes, share_within)
     optimizer = ShardedAdamW(decay_groups(objective, 0.1, decay_embeddings=False), lr=1.0)
     schedule = Schedule(peak=0.02, steps=STEPS, warm_up_steps=4, floor=0.1)
     step = TrainStep(objective, optimizer, options)
@@ -104,6 +110,34 @@ def run(rank: int, folder: Path, case: Case) -> None:
         folder.mkdir()
         torch.save(weights, folder / "weights.pt")
         (folder / "told.json").write_text(json.dumps(told))
+
+
+class SharedByFiles(Shared):
+    """A file for each rank's buffer, which all ranks map."""
+
+    def __init__(self, group: dist.ProcessGroup, name: str, elements: int, dtype: torch.dtype) -> None:
+        super().__init__(group.rank(), group.size())
+        self._group, self._dtype, self._size = group, dtype, elements * dtype.itemsize
+        self._files = [f"{name}-{rank}" for rank in dist.get_process_group_ranks(group)]
+        with Path(self._files[self.rank]).open("wb") as file:
+            file.truncate(self._size)
+        self.meet()
+
+    def part(self, rank: int, start: int, elements: int) -> torch.Tensor:
+        mapped = np.memmap(self._files[rank], dtype=np.uint8, mode="r+", shape=self._size)
+        begin, end = (at * self._dtype.itemsize for at in (start, start + elements))
+        return torch.from_numpy(mapped[begin:end]).view(self._dtype)
+
+    def meet(self) -> None:
+        dist.barrier(self._group)
+
+
+def sharing_files(folder: Path) -> ShareWithin:
+    def share_within(device: torch.device, group: dist.ProcessGroup) -> Share:
+        made = count()
+        return lambda elements, dtype, _: SharedByFiles(group, f"{folder}-shared-{next(made)}", elements, dtype)
+
+    return share_within
 
 
 def run_broken(rank: int, world_size: int, folder: Path, broken_rank: int) -> None:

@@ -40,7 +40,15 @@ def compare(rank: int, ranks: int, store: str, compiled: bool) -> None:
     dist.destroy_process_group()
 
 
-def train(rank: int, device: torch.device, compiled: bool, *, recorded: bool) -> tuple[list[Any], dict[str, Any]]:
+def train(
+    rank: int,
+    device: torch.device,
+    compiled: bool,
+    *,
+    recorded: bool,
+    keep_gathered: bool = True,
+    peer_copies: bool = False,
+) -> tuple[list[Any], dict[str, Any]]:
     from transformers.models.qwen2.configuration_qwen2 import Qwen2Config
     from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM
 
@@ -50,7 +58,7 @@ def train(rank: int, device: torch.device, compiled: bool, *, recorded: bool) ->
     root = CausalLoss(model, compiled=compiled)
     if compiled:
         compile_blocks(root, pytest.fail)
-    options = Sharding(precision="mixed", keep_gathered=True)
+    options = Sharding(precision="mixed", keep_gathered=keep_gathered, peer_copies=peer_copies)
     shard(root, device, options)
     optimizer = ShardedAdamW(decay_groups(root, 0.1, decay_embeddings=False), lr=1e-3)
     plain = TrainStep(root, optimizer, options)

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.parts import training_loops
+from benchmarks.parts import loop_setting
 from tests.training.arguments import config
 from training.gpu_peaks import GPUS, Gpu, find_gpu
 from training.learner import sharding_options
@@ -10,7 +10,7 @@ from training.memory_advice import largest_batch
 from training.memory_plan import ModelShape, Workload
 from training.sharding import Sharding
 
-QWEN_1_5B = ModelShape.of(training_loops.QWEN_1_5B | {"model_type": "qwen2"})
+QWEN_1_5B = ModelShape.of(loop_setting.QWEN_1_5B | {"model_type": "qwen2"})
 L4 = next(gpu for gpu in GPUS if gpu.name == "L4")
 TWO_NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 

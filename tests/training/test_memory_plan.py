@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.parts import training_loops
+from benchmarks.parts import loop_setting
 from tests.training.small_model import save_small_model
 from training.activations import checkpoint_activations
 from training.causal_loss import CausalLoss
@@ -15,7 +15,7 @@ from training.gpu_peaks import GIB, find_gpu
 from training.memory_advice import advise, largest_batch, remedy
 from training.memory_plan import ModelShape, Workload, activation_bytes, plan_memory
 
-QWEN_1_5B = training_loops.QWEN_1_5B | {"model_type": "qwen2"}
+QWEN_1_5B = loop_setting.QWEN_1_5B | {"model_type": "qwen2"}
 SHAPE = ModelShape.of(QWEN_1_5B)
 WORK = Workload(batch_size=8, seq_len=1024, split_over=2)
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ CASES = {
 }
 REDUCED = Case({"precision": "mixed", "exchange": False}, steps=1)
 EXCHANGED = Case({"precision": "mixed"}, steps=1)
+IN_BFLOAT16 = {
+    "resharded": Case({"precision": "mixed"}, steps=5),
+    "kept gathered, two blocks a unit": Case(
+        {"precision": "mixed", "keep_gathered": True, "blocks_per_unit": 2}, steps=5
+    ),
+    "kept gathered, hsdp": Case({"precision": "mixed", "keep_gathered": True, "mode": "hsdp"}, TWO_NODES, steps=5),
+}
+SHARING = {f"{name}, by shared memory": replace(case, share_memory=True) for name, case in IN_BFLOAT16.items()}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +44,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Training:
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Training]:
-    return trained(tmp_path_factory.mktemp("four"), RANKS, CASES | {"reduced": REDUCED, "exchanged": EXCHANGED})
+    cases = CASES | IN_BFLOAT16 | SHARING | {"reduced": REDUCED, "exchanged": EXCHANGED}
+    return trained(tmp_path_factory.mktemp("four"), RANKS, cases)
 
 
 def test_the_single_process_learns_and_clips_so_that_there_is_something_to_compare(alone: Training) -> None:
@@ -65,6 +75,14 @@ def test_bfloat16_gradients_added_in_float32_are_a_float32_reduction(four: dict[
     assert exchanged_told[0] == pytest.approx(told[0], rel=1e-6)
     for name, right in weights.items():
         torch.testing.assert_close(exchanged_weights[name], right, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", IN_BFLOAT16)
+def test_ranks_that_read_each_others_memory_learn_the_very_same(name: str, four: dict[str, Training]) -> None:
+    (told, weights), (shared_told, shared_weights) = four[name], four[f"{name}, by shared memory"]
+    assert shared_told == told
+    for weight, right in weights.items():
+        assert torch.equal(shared_weights[weight], right), weight
 
 
 def test_a_gradient_that_is_not_finite_stops_every_rank_and_changes_nothing(tmp_path: Path) -> None:
