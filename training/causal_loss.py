@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from training import kernels
 from training.attention import use_mask_free_attention
 from training.document_attention import documents_for
 from training.loss import IGNORED, linear_cross_entropy
@@ -22,7 +23,7 @@ class CausalLoss(nn.Module):  # type: ignore[misc]
     """
 
     def __init__(self, model: nn.Module, *, chunk_tokens: int = 0, compiled: bool = False) -> None:
-        """`chunk_tokens` 0 lets the loss choose; `compiled` lets inductor fuse its passes over the logits."""
+        """`chunk_tokens` 0 lets the loss choose; `compiled` lets GPUs have our own kernels for the rest."""
         super().__init__()
         self.model = model
         self.chunk_tokens = chunk_tokens
@@ -59,7 +60,7 @@ class CausalLoss(nn.Module):  # type: ignore[misc]
         if likeliest:
             loss, tokens = score_in_chunks(hidden, head, flat)
             return loss, tokens.view_as(labels)
-        compiled = self.compiled and hidden.is_cuda
+        compiled = self.compiled and kernels.run_on(hidden.device)
         loss = linear_cross_entropy(hidden, head, flat, chunk_tokens=self.chunk_tokens, compiled=compiled)
         return loss, (flat != IGNORED).sum()
 

@@ -84,7 +84,7 @@ def build(
     unfilled.fill(device)
     # Over the shards, so only now.
     groups = decay_groups(root, config.weight_decay, decay_embeddings=config.decay_embeddings == ON)
-    optimizer = ShardedAdamW(groups, config.lr)
+    optimizer = ShardedAdamW(groups, config.lr, compiled=compiled)
     clock = StepClock(device)
     step = TrainStep(root, optimizer, options, config.max_gradient_norm, clock)
     root.train()

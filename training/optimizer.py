@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
+from training import kernels
+
 BETAS = (0.9, 0.95)
 EPSILON = 1e-8
 
@@ -30,17 +32,24 @@ def decay_groups(module: torch.nn.Module, weight_decay: float, *, decay_embeddin
 
 
 class ShardedAdamW(torch.optim.AdamW):  # type: ignore[misc]
-    """torch's fused AdamW, called on the local shards themselves.
+    """torch's fused AdamW, or a kernel of our own, called on the local shards themselves.
 
     Each operation on DTensors is dispatched in Python, which for some hundred parameters takes longer than the update.
     State keeps torch's names and is DTensors, so that distributed checkpoints hold it as they would torch's own. Each
     parameter has its state from the start, so that a checkpoint holds the same whether a loss has used it yet or not.
     """
 
-    def __init__(self, groups: list[dict[str, Any]], lr: float) -> None:
+    def __init__(self, groups: list[dict[str, Any]], lr: float, *, compiled: bool = False) -> None:
+        """`compiled` lets GPUs have a kernel of our own, where there is Triton and all parameters fit it."""
         super().__init__(groups, lr=lr, betas=BETAS, eps=EPSILON, fused=True)
         self._rates: dict[int, tuple[float, torch.Tensor]] = {}
-        for parameter in (parameter for group in self.param_groups for parameter in group["params"]):
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        self._update: Callable[..., None] = _torchs_update
+        if compiled and all(fits_kernel(local(parameter)) for parameter in parameters):
+            from training.adamw_kernel import AdamWKernel
+
+            self._update = AdamWKernel()
+        for parameter in parameters:
             self.state[parameter] = {
                 "step": torch.zeros((), dtype=torch.float32, device=local(parameter).device),
                 "exp_avg": torch.zeros_like(parameter),
@@ -79,20 +88,18 @@ class ShardedAdamW(torch.optim.AdamW):  # type: ignore[misc]
             steps = [state["step"] for state in states]
             torch._foreach_add_(steps, 1)
             beta1, beta2 = group["betas"]
-            torch._fused_adamw_(
+            update = _torchs_update if gradient_scale is None or skip is None else self._update
+            update(
                 [local(parameter) for parameter in owned],
                 [local(parameter.grad) for parameter in owned],
                 [local(state["exp_avg"]) for state in states],
                 [local(state["exp_avg_sq"]) for state in states],
-                [],
                 steps,
-                amsgrad=False,
                 lr=self._rate(index, group["lr"], steps[0].device),
                 beta1=beta1,
                 beta2=beta2,
                 weight_decay=group["weight_decay"],
                 eps=group["eps"],
-                maximize=False,
                 grad_scale=gradient_scale,
                 found_inf=skip,
             )
@@ -112,3 +119,13 @@ class ShardedAdamW(torch.optim.AdamW):  # type: ignore[misc]
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """This rank's part, the tensor itself where it is not split."""
     return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+
+
+def fits_kernel(tensor: torch.Tensor) -> bool:
+    """Gradients and moments are laid out as their parameter is."""
+    return kernels.run_on(tensor.device) and tensor.dtype == torch.float32 and tensor.is_contiguous()
+
+
+def _torchs_update(*tensors: list[torch.Tensor], **numbers: Any) -> None:
+    *lists, steps = tensors
+    torch._fused_adamw_(*lists, [], steps, amsgrad=False, maximize=False, **numbers)

@@ -7,6 +7,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
+from training import kernels
+
 
 class ExchangeReduceScatter(ReduceScatter):  # type: ignore[misc]
     """Each rank gets every other's part of its shard as it is and adds them up itself.
@@ -47,7 +49,7 @@ class ExchangeReduceScatter(ReduceScatter):  # type: ignore[misc]
 
 def add_in_order(output: torch.Tensor, own: torch.Tensor, others: torch.Tensor, rank: int, divisor: int) -> None:
     """The sum of all ranks' parts in the float32 of `output`, divided; `others` are in their order, end to end."""
-    if output.is_cuda:
+    if kernels.run_on(output.device):
         from training.add_kernel import add_in_float32
 
         ranks = others.numel() // own.numel() + 1

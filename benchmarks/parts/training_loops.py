@@ -44,6 +44,7 @@ class Ours:
     checkpointing: str = "none"
     blocks_per_unit: int = 1
     chunk_tokens: int = 0
+    torchs_adamw: bool = False
     documents: bool = False
     """Fed with token files (training_speed --feed), batches tell their documents apart."""
     precision: str | None = None
@@ -67,7 +68,8 @@ class Ours:
         )
         shard(objective, setting.device, options)
         fill_randomly(objective.model, setting.device)
-        optimizer = ShardedAdamW(decay_groups(objective, 0.1, decay_embeddings=False), lr=LEARNING_RATE)
+        groups = decay_groups(objective, 0.1, decay_embeddings=False)
+        optimizer = ShardedAdamW(groups, LEARNING_RATE, compiled=self.compiled and not self.torchs_adamw)
         plain = TrainStep(objective, optimizer, options)
         step = RecordedStep(plain) if self.recorded else plain
         rows = setting.tokens(1)
@@ -97,6 +99,7 @@ LOOPS: dict[str, Callable[[Setting], Loop]] = {
     "peers-unrecorded": replace(_PEERS, recorded=False),
     "peers-resharded": replace(_PEERS, keep_gathered=False),
     "peers-pointwise": replace(_PEERS, checkpointing="pointwise"),
+    "peers-torchs-adamw": replace(_PEERS, torchs_adamw=True),
     "exchange-two-blocks": Ours(keep_gathered=True, exchange=True, blocks_per_unit=2),
     "exchange-small-chunks": Ours(keep_gathered=True, exchange=True, chunk_tokens=512),
     "exchange-one-chunk": Ours(keep_gathered=True, exchange=True, chunk_tokens=8192),

@@ -60,7 +60,7 @@ def train(
         compile_blocks(root, pytest.fail)
     options = Sharding(precision="mixed", keep_gathered=keep_gathered, peer_copies=peer_copies)
     shard(root, device, options)
-    optimizer = ShardedAdamW(decay_groups(root, 0.1, decay_embeddings=False), lr=1e-3)
+    optimizer = ShardedAdamW(decay_groups(root, 0.1, decay_embeddings=False), lr=1e-3, compiled=True)
     plain = TrainStep(root, optimizer, options)
     step = RecordedStep(plain) if recorded else plain
     root.train()

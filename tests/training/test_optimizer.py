@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
+from training import kernels
 from training.errors import TrainingError
-from training.optimizer import BETAS, EPSILON, ShardedAdamW, decay_groups
+from training.optimizer import BETAS, EPSILON, ShardedAdamW, decay_groups, fits_kernel
 from training.schedule import Schedule
 
 
@@ -155,3 +157,14 @@ def test_each_parameter_has_its_state_from_the_start_and_counts_as_trained_once_
     module.middle.weight.grad = torch.ones_like(module.middle.weight)
     optimizer.step()
     assert optimizer.trained() == {module.middle.weight}
+
+
+def test_our_own_kernel_is_for_float32_on_gpus_with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeTensorMode():  # makes tensors of a GPU that is not there
+        on_gpu = {dtype: torch.empty(4, 2, dtype=dtype, device="cuda") for dtype in (torch.float32, torch.bfloat16)}
+    for has_triton in (True, False):
+        monkeypatch.setattr(kernels, "_has_triton", lambda found=has_triton: found)
+        assert fits_kernel(on_gpu[torch.float32]) == has_triton
+        assert not fits_kernel(on_gpu[torch.float32].t()), "not laid out end to end"
+        assert not fits_kernel(on_gpu[torch.bfloat16])
+        assert not fits_kernel(torch.empty(4, 2))
