@@ -3,7 +3,7 @@
 import functools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +64,15 @@ class Access:
 
 
 AS_ENVIRONMENT = Access()
+
+
+def access_of(settings: Mapping[str, Any]) -> Access:
+    """As a stack's own settings have it, by their full names."""
+    roles = settings.get("aws:assumeRoles") or []
+    return Access(
+        profile=str(settings.get("aws:profile") or ""),
+        role_arn=next((str(role["roleArn"]) for role in roles), ""),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
