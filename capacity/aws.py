@@ -95,6 +95,23 @@ def client(service: str, region: str = "", *, access: Access = AS_ENVIRONMENT) -
         raise refused(error, f"a client for {service}", region=region) from None
 
 
+def credentials(access: Access) -> dict[str, str]:
+    """As the variables that every AWS tool reads, for one that knows no profiles or roles; they may run out.
+
+    Raises AwsRefusedError where there are none.
+    """
+    try:
+        with _MAKING:
+            found = _session(access).get_credentials()
+        if found is None:
+            raise NoCredentialsError
+        frozen = found.get_frozen_credentials()
+    except AWS_ERRORS as error:
+        raise refused(error, "credentials") from None
+    token = {"AWS_SESSION_TOKEN": frozen.token} if frozen.token else {}
+    return {"AWS_ACCESS_KEY_ID": frozen.access_key, "AWS_SECRET_ACCESS_KEY": frozen.secret_key, **token}
+
+
 def who(*, region: str = "", access: Access = AS_ENVIRONMENT) -> Identity:
     """Whose credentials these are: no policy can forbid the question. Raises AwsRefusedError with what to do."""
     with asking("who these credentials belong to", region=region):
