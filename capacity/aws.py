@@ -3,7 +3,7 @@
 import functools
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -66,11 +66,11 @@ class Access:
 AS_ENVIRONMENT = Access()
 
 
-def access_of(settings: Mapping[str, Any]) -> Access:
-    """As a stack's own settings have it, by their full names."""
-    roles = settings.get("aws:assumeRoles") or []
+def access_of(setting: Callable[[str], Any]) -> Access:
+    """As a stack's own settings have it; `setting` gives one by its full name, None where it is not set."""
+    roles = setting("aws:assumeRoles") or []
     return Access(
-        profile=str(settings.get("aws:profile") or ""),
+        profile=str(setting("aws:profile") or ""),
         role_arn=next((str(role["roleArn"]) for role in roles), ""),
     )
 

@@ -56,7 +56,7 @@ class Stack:
         """As whom the stack's settings have AWS asked."""
         from capacity.aws import access_of
 
-        return access_of(self._configured())
+        return access_of(self.foreign_config)
 
     def _configured(self) -> dict[str, Any]:
         return (yaml.safe_load(self.file.read_text()) or {}).get("config") or {}

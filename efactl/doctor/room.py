@@ -28,7 +28,7 @@ def capacity(subject: Subject) -> Iterator[Finding]:
             spot=subject.setting("gpuMarket") == "spot",
             regions=(region,),
         )
-        candidates = choose(request, survey(request, lambda _: None, access=access_of(subject.file))).candidates
+        candidates = choose(request, survey(request, lambda _: None, access=access_of(subject.file.get))).candidates
     except (ReportedError, ValueError) as error:
         yield warn("capacity", f"not looked at: {error}", _ELSEWHERE)
         return

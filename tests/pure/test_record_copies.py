@@ -61,7 +61,8 @@ def in_folder(tmp_path: Path) -> dict[str, Any]:
 
 
 def in_bucket(prefix: str, **changes: str) -> dict[str, Any]:
-    return {"path": f"s3://{BUCKET}/{prefix}", "profile": "", "region": "us-west-2", "role_arn": "", **changes}
+    """Beside what other tests have there: the server's buckets are this process's."""
+    return {"path": f"s3://{BUCKET}/copies/{prefix}", "profile": "", "region": "us-west-2", "role_arn": "", **changes}
 
 
 def created(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -103,24 +104,29 @@ def test_a_run_that_the_gate_fails_is_copied_with_the_failure(run: Path, tmp_pat
 
 def test_a_run_in_a_bucket_is_found_by_the_commands_that_read_runs(run: Path, s3: S3Server) -> None:
     state = created(gate(run, in_bucket("team/runs")))
-    assert state["copy"] == f"s3://{BUCKET}/team/runs/{RUN}"
-    assert sorted(s3.keys("team/runs/")) == [f"team/runs/{RUN}/job.log", f"team/runs/{RUN}/record.json"]
-    (found,) = find([f"s3://{BUCKET}/team/runs"]).runs
+    assert state["copy"] == f"s3://{BUCKET}/copies/team/runs/{RUN}"
+    assert sorted(s3.keys("copies/team/runs/")) == [
+        f"copies/team/runs/{RUN}/{name}" for name in ("job.log", "record.json")
+    ]
+    (found,) = find([f"s3://{BUCKET}/copies/team/runs"]).runs
     assert (found.id, found.quality) == (RUN, True)
 
 
 def test_a_judgement_anew_replaces_the_copy_also_in_a_bucket_that_keeps_versions(run: Path, s3: S3Server) -> None:
-    s3.client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
-    state = created(gate(run, in_bucket("versions")))
-    anew = gate(run, in_bucket("versions"), max_eval_loss=1.5)
+    place = f"s3://{BUCKET}-versions"
+    s3.client.create_bucket(Bucket=f"{BUCKET}-versions")
+    s3.client.put_bucket_versioning(Bucket=f"{BUCKET}-versions", VersioningConfiguration={"Status": "Enabled"})
+    records = {"path": place}
+    state = created(gate(run, records))
+    anew = gate(run, records, max_eval_loss=1.5)
     assert changes(state, anew)
     with pytest.raises(ReportedError, match="gateMaxEvalLoss"):
         RunGateProvider().update("gate", state, anew)
-    (found,) = find([f"s3://{BUCKET}/versions"]).runs
+    (found,) = find([place]).runs
     assert found.quality is False
-    assert changes(state, gate(run, in_bucket("versions"))), "the copy has the failure too: going back copies it again"
-    updated(state, gate(run, in_bucket("versions")))
-    (found,) = find([f"s3://{BUCKET}/versions"]).runs
+    assert changes(state, gate(run, records)), "the copy has the failure too: going back copies it again"
+    updated(state, gate(run, records))
+    (found,) = find([place]).runs
     assert found.quality is True
 
 
@@ -181,9 +187,9 @@ def test_what_failed_is_made_up_for_by_the_next_up(run: Path, s3: S3Server, caps
         assert changes(state, gate(run, in_bucket("denied")))
         state = updated(state, gate(run, in_bucket("denied")))
         assert changes(state, gate(run, in_bucket("denied")))
-    assert s3.keys("denied/") == []
+    assert s3.keys("copies/denied/") == []
     state = updated(state, gate(run, in_bucket("denied")))
-    assert len(s3.keys("denied/")) == 2
+    assert len(s3.keys("copies/denied/")) == 2
     assert not changes(state, gate(run, in_bucket("denied")))
 
 
@@ -303,9 +309,9 @@ def test_a_large_log_arrives_whole_by_what_the_policy_allows(run: Path, s3: S3Se
     aws.forget()
     client = aws.client("s3")
     client.meta.events.register_last("before-call.s3", lambda model, **_: calls.add(model.name))
-    assert copied(RecordsPlace(path=f"s3://{BUCKET}/large"), run, print, again="")
+    assert copied(RecordsPlace(path=f"s3://{BUCKET}/copies/large"), run, print, again="")
     assert calls == {"CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "PutObject"}
-    stored = s3.client.get_object(Bucket=BUCKET, Key=f"large/{RUN}/job.log")["Body"].read()
+    stored = s3.client.get_object(Bucket=BUCKET, Key=f"copies/large/{RUN}/job.log")["Body"].read()
     assert stored == (run / "job.log").read_bytes()
     aws.forget()
 

@@ -80,9 +80,9 @@ def test_the_runs_of_a_stack_are_those_of_the_project_and_of_its_records_path(
 def test_a_bucket_of_records_is_looked_in_and_an_empty_one_is_no_failure(
     project: Path, s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    records_in(project, f"s3://{BUCKET}/team/records/")
+    records_in(project, f"s3://{BUCKET}/sources/team/records/")
     assert listed(capsys, "-s", "dev") == []
-    put(s3, kept(tmp_path / "other", "aaaa-1", stack="dev"), "team/records")
+    put(s3, kept(tmp_path / "other", "aaaa-1", stack="dev"), "sources/team/records")
     assert listed(capsys, "-s", "dev") == ["aaaa-1"]
 
 
@@ -104,7 +104,7 @@ def test_s3_is_reached_as_the_stack_s_profile_says(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    put(s3, kept(tmp_path / "other", "prof-1", stack="dev"), "profiled")
+    put(s3, kept(tmp_path / "other", "prof-1", stack="dev"), "sources/profiled")
     kept(project / "runs", "aaaa-1", minutes=9, stack="dev")
     credentials = tmp_path / "credentials"
     credentials.write_text("[team]\naws_access_key_id = of-the-team\naws_secret_access_key = x\n")
@@ -121,14 +121,14 @@ def test_s3_is_reached_as_the_stack_s_profile_says(
         return names(folder)
 
     monkeypatch.setattr(s3_storage.S3Folder, "names", noted)
-    records_in(project, f"s3://{BUCKET}/profiled", aws__profile="team")
+    records_in(project, f"s3://{BUCKET}/sources/profiled", aws__profile="team")
     assert listed(capsys, "-s", "dev") == ["aaaa-1", "prof-1"]
     assert seen == {("of-the-team", None)}
     assert (os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SESSION_TOKEN"]) == ("mine", "mine")
-    records_in(project, f"s3://{BUCKET}/profiled", aws__profile="nobody")
+    records_in(project, f"s3://{BUCKET}/sources/profiled", aws__profile="nobody")
     assert main(["runs", "list", "-s", "dev"]) == ExitCode.FAILED
     said = capsys.readouterr()
-    assert f"not read: s3://{BUCKET}/profiled: " in said.err and "nobody" in said.err
+    assert f"not read: s3://{BUCKET}/sources/profiled: " in said.err and "nobody" in said.err
     assert "aaaa-1" in said.out
     aws.forget()
 
@@ -149,8 +149,8 @@ def test_a_run_in_s3_has_a_page_here(
     end: str, project: Path, s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = report_runs.efa(tmp_path / "elsewhere")
-    put(s3, folder, "pages")
-    assert main(["report", f"s3://{BUCKET}/pages/{folder.name}{end}"]) == ExitCode.OK
+    put(s3, folder, "sources/pages")
+    assert main(["report", f"s3://{BUCKET}/sources/pages/{folder.name}{end}"]) == ExitCode.OK
     page = Path(f"report-{folder.name}.html")
     assert capsys.readouterr().out == f"report: {page}\n"
     text = page.read_text()
@@ -161,10 +161,10 @@ def test_a_run_in_s3_has_a_page_here(
 def test_an_id_is_looked_for_in_each_place_and_in_the_comparisons_there(
     project: Path, s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put(s3, report_runs.efa(tmp_path / "elsewhere"), "found/compare-20261130T085310Z")
-    put(s3, report_runs.failed(tmp_path / "elsewhere"), "found")
+    put(s3, report_runs.efa(tmp_path / "elsewhere"), "sources/found/compare-20261130T085310Z")
+    put(s3, report_runs.failed(tmp_path / "elsewhere"), "sources/found")
     here = report_runs.sockets(project / "runs")
-    places = ["--from", f"s3://{BUCKET}/found", "--from", str(project / "runs")]
+    places = ["--from", f"s3://{BUCKET}/sources/found", "--from", str(project / "runs")]
     assert main(["report", "2222", *places, "-o", "-"]) == ExitCode.OK
     assert main(["report", "4444", *places]) == ExitCode.OK
     assert "CUDA out of memory" in Path("report-ray-train-fsdp-llm-4444dddd44-dddddd-1.html").read_text()
@@ -175,7 +175,7 @@ def test_an_id_is_looked_for_in_each_place_and_in_the_comparisons_there(
     capsys.readouterr()
     assert main(["report", "9999", *places]) == ExitCode.BAD_INPUT
     said = capsys.readouterr().err
-    assert f"no run '9999' in s3://{BUCKET}/found, {project / 'runs'}, and no such file; there are " in said
+    assert f"no run '9999' in s3://{BUCKET}/sources/found, {project / 'runs'}, and no such file; there are " in said
     assert "2222bbbb22" in said and "4444dddd44" in said and "3333cccc33" in said
 
 
@@ -184,8 +184,8 @@ def test_the_records_path_of_a_stack_has_its_runs_reports_too(
 ) -> None:
     monkeypatch.setattr(efactl.stack.Stack, "resources", lambda _: [])
     folder = report_runs.gloo(tmp_path / "elsewhere")
-    put(s3, folder, "of-dev")
-    records_in(project, f"s3://{BUCKET}/of-dev")
+    put(s3, folder, "sources/of-dev")
+    records_in(project, f"s3://{BUCKET}/sources/of-dev")
     assert main(["report", "1111"]) == ExitCode.BAD_INPUT
     assert main(["report", "1111", "-s", "dev"]) == ExitCode.OK
     assert Path(f"report-{folder.name}.html").exists()
@@ -194,9 +194,17 @@ def test_the_records_path_of_a_stack_has_its_runs_reports_too(
 @pytest.mark.parametrize(
     ("asked", "code", "words"),
     [
-        ("s3://{bucket}/empty/run-1", ExitCode.BAD_INPUT, "there is no record.json there, no error.txt and no job.log"),
-        ("s3://{bucket}/bad/run-1", ExitCode.BAD_INPUT, "run-1/record.json is no run record: it is not JSON"),
-        ("s3://{bucket}/bad/run-1/other.json", ExitCode.BAD_INPUT, "other.json is no run record: its schema is 'x'"),
+        (
+            "s3://{bucket}/sources/empty/run-1",
+            ExitCode.BAD_INPUT,
+            "there is no record.json there, no error.txt and no job.log",
+        ),
+        ("s3://{bucket}/sources/bad/run-1", ExitCode.BAD_INPUT, "run-1/record.json is no run record: it is not JSON"),
+        (
+            "s3://{bucket}/sources/bad/run-1/other.json",
+            ExitCode.BAD_INPUT,
+            "other.json is no run record: its schema is 'x'",
+        ),
         ("s3://Not A Bucket/x", ExitCode.BAD_INPUT, "is neither a folder nor s3://bucket/prefix"),
         ("gs://bucket/x", ExitCode.BAD_INPUT, "no run 'gs://bucket/x'"),
     ],
@@ -205,7 +213,7 @@ def test_what_is_no_run_in_s3_is_said(
     asked: str, code: ExitCode, words: str, project: Path, s3: S3Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, body in (("record.json", b"{"), ("other.json", b'{"schema": "x"}')):
-        s3.client.put_object(Bucket=BUCKET, Key=f"bad/run-1/{name}", Body=body)
+        s3.client.put_object(Bucket=BUCKET, Key=f"sources/bad/run-1/{name}", Body=body)
     assert main(["report", asked.format(bucket=BUCKET)]) == code
     assert words in capsys.readouterr().err
 
@@ -218,9 +226,11 @@ def test_a_bucket_that_denies_is_a_failure_with_what_to_do_and_hides_no_other_pl
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = report_runs.gloo(project / "runs")
-    put(s3, report_runs.efa(tmp_path / "elsewhere"), "denied")
+    put(s3, report_runs.efa(tmp_path / "elsewhere"), "sources/denied")
     with s3.denying("s3:GetObject"):
-        assert main(["report", f"s3://{BUCKET}/denied/ray-train-fsdp-llm-2222bbbb22-bbbbbb-1"]) == ExitCode.FAILED
+        assert (
+            main(["report", f"s3://{BUCKET}/sources/denied/ray-train-fsdp-llm-2222bbbb22-bbbbbb-1"]) == ExitCode.FAILED
+        )
     assert "record.json cannot be read: " in capsys.readouterr().err
 
     def refusing(_: object) -> list[str]:
@@ -228,12 +238,12 @@ def test_a_bucket_that_denies_is_a_failure_with_what_to_do_and_hides_no_other_pl
 
     # The server lists for everybody.
     monkeypatch.setattr(s3_storage.S3Folder, "names", refusing)
-    places = ["--from", f"s3://{BUCKET}/denied", "--from", str(project / "runs")]
+    places = ["--from", f"s3://{BUCKET}/sources/denied", "--from", str(project / "runs")]
     assert main(["report", "1111", *places]) == ExitCode.OK
-    assert capsys.readouterr().err == f"not read: s3://{BUCKET}/denied: {DENIED}\n"
+    assert capsys.readouterr().err == f"not read: s3://{BUCKET}/sources/denied: {DENIED}\n"
     assert (folder / "report.html").exists()
     assert main(["report", "2222", *places]) == ExitCode.BAD_INPUT
-    assert f"; not read: s3://{BUCKET}/denied: {DENIED}" in capsys.readouterr().err
+    assert f"; not read: s3://{BUCKET}/sources/denied: {DENIED}" in capsys.readouterr().err
 
 
 def test_a_place_that_was_named_must_be_there(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
