@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from efactl.stack_names import FOLDER, file_of
-from training.storage import S3_SCHEME
+from training.storage import S3_SCHEME, is_location
 from workload.errors import BadInputError, ReportedError
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ def sources(given: Sequence[str] | None, stack: str | None) -> Iterator[Sources]
     place, access = ("", None) if stack is None or not _is_there(stack) else _of_stack(stack)
     if not place or access is None:
         yield Sources(places=(own,))
+        return
+    if "://" in place and not is_location(place):
+        unread = f"{SETTING} of stack {stack}: '{place}' is neither a folder nor s3://bucket/prefix"
+        yield Sources(places=(own,), unread=(unread,))
         return
     try:
         credentials = _credentials(access) if place.startswith(S3_SCHEME) else {}

@@ -97,6 +97,15 @@ def test_a_bucket_out_of_reach_is_told_and_the_rest_is_listed(
     assert "aaaa-1" in said.out
 
 
+def test_a_setting_that_is_no_place_is_told_by_its_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(project / "runs", "aaaa-1", stack="dev")
+    records_in(project, "gs://bucket/records")
+    assert main(["runs", "list", "-s", "dev"]) == ExitCode.FAILED
+    said = capsys.readouterr()
+    assert "not read: recordsPath of stack dev: 'gs://bucket/records' is neither a folder" in said.err
+    assert "aaaa-1" in said.out
+
+
 def test_s3_is_reached_as_the_stack_s_profile_says(
     project: Path,
     s3: S3Server,
