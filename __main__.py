@@ -57,6 +57,7 @@ def run(settings: Settings, platform: Platform, head: RayHead) -> None:
         "placement": platform.pods,
         "stack": pulumi.get_stack(),
         "hourly_usd": platform.hourly_cost_usd,
+        "records": settings.records.inputs(),
     }
     of_job: dict[str, Any] = {
         **shared,
@@ -89,6 +90,7 @@ def run(settings: Settings, platform: Platform, head: RayHead) -> None:
         eval_loss_after=job.eval_loss_after,
         wanted=wanted,
         max_eval_loss=settings.gate_max_eval_loss,
+        records=settings.records.inputs(),
     )
     done: list[pulumi.Output[Any]] = [job.status]
     if settings.compare.repeats:

@@ -3,7 +3,7 @@
 import functools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +66,15 @@ class Access:
 AS_ENVIRONMENT = Access()
 
 
+def access_of(setting: Callable[[str], Any]) -> Access:
+    """As a stack's own settings have it; `setting` gives one by its full name, None where it is not set."""
+    roles = setting("aws:assumeRoles") or []
+    return Access(
+        profile=str(setting("aws:profile") or ""),
+        role_arn=next((str(role["roleArn"]) for role in roles), ""),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Identity:
     account: str
@@ -84,6 +93,23 @@ def client(service: str, region: str = "", *, access: Access = AS_ENVIRONMENT) -
             return _client(service, region, access)
     except AWS_ERRORS as error:
         raise refused(error, f"a client for {service}", region=region) from None
+
+
+def credentials(access: Access) -> dict[str, str]:
+    """As the variables that every AWS tool reads, for one that knows no profiles or roles; they may run out.
+
+    Raises AwsRefusedError where there are none.
+    """
+    try:
+        with _MAKING:
+            found = _session(access).get_credentials()
+        if found is None:
+            raise NoCredentialsError
+        frozen = found.get_frozen_credentials()
+    except AWS_ERRORS as error:
+        raise refused(error, "credentials") from None
+    token = {"AWS_SESSION_TOKEN": frozen.token} if frozen.token else {}
+    return {"AWS_ACCESS_KEY_ID": frozen.access_key, "AWS_SECRET_ACCESS_KEY": frozen.secret_key, **token}
 
 
 def who(*, region: str = "", access: Access = AS_ENVIRONMENT) -> Identity:

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent
-_ROOMS = ("train", "job", "gate")
+from efactl.arguments.run import ROOMS
+from efactl.stack_names import FOLDER, known
 
 
 def words(parser: argparse.ArgumentParser, given: Sequence[str], folder: Path = FOLDER) -> list[str]:
@@ -76,7 +76,7 @@ def _values(action: argparse.Action, folder: Path) -> list[str]:
 
 
 def _stacks(folder: Path) -> list[str]:
-    return [path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in folder.glob("Pulumi.*.yaml")]
+    return known(folder)
 
 
 def _runs(folder: Path) -> list[str]:
@@ -91,7 +91,7 @@ def _settings(folder: Path) -> list[str]:
     except OSError:
         return []
     names = [line.strip().removesuffix(":") for line in lines if line.startswith("  ") and line.rstrip().endswith(":")]
-    return [f"{name}=" for name in names if name.startswith(_ROOMS) and name != "jobSecretEnv"]
+    return [f"{name}=" for name in names if name.startswith(ROOMS) and name != "jobSecretEnv"]
 
 
 _BY_DEST: Mapping[str, Callable[[Path], list[str]]] = {

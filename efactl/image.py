@@ -27,7 +27,7 @@ def image(asked: argparse.Namespace) -> ExitCode:
     if stack.config("platform") == "local":
         raise BadInputError(f"stack {stack.name} runs no image: its packages are those of requirements.lock")
     reference = parse(str(stack.config(SETTING)))
-    found = found_in(asked.places)
+    found = found_in(asked.places, stack.name)
     good = last_good(selected(found.runs, stack=stack.name, where=where(stack.name)))
     check = _asked(stack.name, reference, good)
     if asked.json:

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
+from efactl.arguments.run import ROOMS
 from workload.errors import BadInputError
 
-ROOMS = ("train", "job", "gate")
 _ENCRYPTED = "jobSecretEnv"
 _PARSED = {"array": list, "object": dict}
 _SHOWN = {"array": "[one, two]", "object": "{NAME: text}"}

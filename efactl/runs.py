@@ -1,15 +1,17 @@
 """`efactl runs`: the records of runs, on this machine and in S3: a list, one of them, what separates two."""
 
 import argparse
+import dataclasses
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from efactl import run_diff_text, runs_text
 from efactl.exit_codes import ExitCode
+from efactl.run_sources import check_stack, sources
 from efactl.stack import FOLDER, Stack
 from workload.errors import BadInputError, ReportedError
 from workload.recorded_run import RecordedRun
@@ -19,12 +21,18 @@ from workload.run_movement import first_different_step, movements
 from workload.run_records import Found, find, the_one
 
 
-def found_in(places: list[str] | None) -> Found:
-    """As `workload.run_records.find`; what cannot be read is told on standard error."""
-    own = FOLDER / "runs"
-    found = find(places or ([str(own)] if own.is_dir() else []))
+def found_in(given: Sequence[str] | None, stack: str | None) -> Found:
+    """As `workload.run_records.find`; what cannot be read is told on standard error.
+
+    Raises BadInputError for a stack that has neither a file nor a run.
+    """
+    with sources(given, stack) as asked:
+        found = find(asked.places, may_be_absent=not asked.given)
+    found = dataclasses.replace(found, unread=(*found.unread, *asked.unread))
     for line in found.unread:
         print(f"not read: {line}", file=sys.stderr)
+    if stack is not None and not found.unread and not any(run.stack == stack for run in found.runs):
+        check_stack(stack)
     return found
 
 
@@ -38,7 +46,7 @@ def where(stack: str) -> Mapping[str, Any] | None:
 
 
 def runs(asked: argparse.Namespace) -> ExitCode:
-    found = found_in(asked.places)
+    found = found_in(asked.places, asked.stack)
     if asked.action == "list":
         return _list(found, asked)
     if asked.action == "show":

@@ -15,7 +15,9 @@ import psutil
 import yaml
 
 from capacity.pulumi_cli import PulumiCli, pulumi_command, pulumi_environment
-from workload.errors import BadInputError, ReportedError
+from efactl.stack_names import FOLDER as FOLDER
+from efactl.stack_names import file_of
+from workload.errors import ReportedError
 from workload.head import Head
 from workload.kubernetes_access import KubernetesAccess
 
@@ -28,7 +30,6 @@ LOCAL_CLUSTER_TYPE = "pulumi-python:dynamic/infra:LocalRayCluster"
 KUBERNETES_PROVIDER_TYPE = "pulumi:providers:kubernetes"
 CLUSTER_GUARD_TYPE = "pulumi-python:dynamic/infra:ClusterGuard"
 RAY_CLUSTER_READY_TYPE = "pulumi-python:dynamic/infra:RayClusterReady"
-FOLDER = Path(__file__).resolve().parent.parent
 
 
 class Stack:
@@ -36,10 +37,7 @@ class Stack:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.file = FOLDER / f"Pulumi.{name}.yaml"
-        if not self.file.exists():
-            known = sorted(path.name.split(".")[1] for path in FOLDER.glob("Pulumi.*.yaml"))
-            raise BadInputError(f"stack '{name}' has no Pulumi.{name}.yaml; there are {', '.join(known)}")
+        self.file = file_of(name, FOLDER)
 
     def config(self, key: str) -> Any:
         """A setting as the stack's file has it, else Pulumi.yaml's default."""
@@ -56,13 +54,9 @@ class Stack:
 
     def access(self) -> "Access":
         """As whom the stack's settings have AWS asked."""
-        from capacity.aws import Access
+        from capacity.aws import access_of
 
-        roles = self.foreign_config("aws:assumeRoles") or []
-        return Access(
-            profile=str(self.foreign_config("aws:profile") or ""),
-            role_arn=next((str(role["roleArn"]) for role in roles), ""),
-        )
+        return access_of(self.foreign_config)
 
     def _configured(self) -> dict[str, Any]:
         return (yaml.safe_load(self.file.read_text()) or {}).get("config") or {}

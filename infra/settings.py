@@ -1,7 +1,7 @@
 """The one reader of configuration: a stack's settings, validated before the first resource, typed and frozen.
 
 Pulumi.yaml declares every setting with its type and default; nothing here repeats a default. A setting's prefix is its
-room: local*, kube*, addon*, gpu*, ray*, storage*, train*, job*, gate*, preflight*, compare*; `trainSeqLen` is
+room: local*, kube*, addon*, gpu*, ray*, storage*, records*, train*, job*, gate*, preflight*, compare*; `trainSeqLen` is
 training/train.py's `--seq_len`.
 """
 
@@ -21,6 +21,7 @@ from infra.instances import InstanceType
 from infra.kubernetes_settings import KubernetesSettings, read_kubernetes
 from infra.measurement_settings import CompareSettings, PreflightSettings, read_compare, read_preflight
 from infra.nccl_network import nccl_network
+from infra.records_settings import RecordsSettings, read_records
 from infra.train_settings import TrainSettings, check_train, read_train
 from workload.errors import BadInputError, ReportedError
 from workload.verdict import EXPECTATIONS
@@ -77,6 +78,7 @@ class Settings:
     platform: str
     expect: str
     storage_path: str
+    records: RecordsSettings
     local: LocalSettings
     kubernetes: KubernetesSettings | None
     eks: EksSettings | None
@@ -104,6 +106,7 @@ def load_settings(project_file: Path = Path("Pulumi.yaml")) -> Settings:
         platform=platform,
         expect=expect,
         storage_path=kubernetes.storage.seen_by_pods if kubernetes else storage_path,
+        records=read_records(read),
         local=_local(read),
         kubernetes=kubernetes,
         eks=eks,

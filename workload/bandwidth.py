@@ -9,10 +9,9 @@ from typing import Any
 
 from workload import job, nccl_tests, record_file
 from workload.bandwidth_result import disagreements
-from workload.errors import ReportedError
 from workload.job_following import JobOutcome, JobRequest
 from workload.job_kind import BANDWIDTH
-from workload.run_folder import RECORD, settle
+from workload.run_folder import RECORD
 from workload.run_record import image_digest
 from workload.transport_evidence import collect
 
@@ -63,8 +62,7 @@ def measure(
     if problems:
         headline = f"what bandwidth job {outcome.submission_id} reports is not what its log shows:"
         message = "\n".join([headline, *(f"  {problem}" for problem in problems), f"full log: {outcome.log}"])
-        settle(outcome.log.parent, message)
-        raise ReportedError(message)
+        raise request.settle(outcome.log.parent, message)
     record = _record(request, outcome)
     path = outcome.log.with_name(RECORD)
     record_file.write(path, record)

@@ -1,5 +1,6 @@
 """The measurement that a training job waits for: bandwidth, right sums, and over which transport."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from workload.errors import ReportedError
 from workload.job_spec import file_digests
 from workload.provider_process import differing, interrupt, reported, say
 from workload.ray_train_job import job_request
+from workload.record_copies import copy_of, is_due, on_settled
 from workload.run_record import is_on_record, write_verdict
 from workload.transport import judge
 from workload.verdict import RULES, Verdict, Wanted, wanted_of
@@ -30,7 +32,7 @@ IDENTITY = (
     "run_id",
 )
 DECIDING = ("expect", "nics", "gdr", "rules", "min_busbw_gbs")
-OUTPUTS = ("submission_id", "rows", "transport", "busbw_gbs", "verdict", "log", "record")
+OUTPUTS = ("submission_id", "rows", "transport", "busbw_gbs", "verdict", "log", "record", "copy")
 
 
 class BandwidthPreflightProvider(ResourceProvider):
@@ -45,6 +47,7 @@ class BandwidthPreflightProvider(ResourceProvider):
 
         arguments = {"backend": props["backend"], "num_workers": props["num_workers"]}
         request = job_request({**props, "training_digest": "", "arguments": arguments})
+        request = dataclasses.replace(request, on_settled=on_settled(props, say))
         outcome = measure(request, sizes=props["sizes"], say=say, interrupt=interrupt)
         measured = {
             "submission_id": outcome.submission_id,
@@ -61,8 +64,9 @@ class BandwidthPreflightProvider(ResourceProvider):
             return DiffResult(changes=True, replaces=replaces)
         if differing(olds, news, DECIDING):
             return DiffResult(changes=True)
+        record = Path(olds["record"])
         # A failed update leaves old inputs in state: going back to them is no change, yet the record has the failure.
-        return DiffResult(changes=not is_on_record(Path(olds["record"]), *_judgement(news, olds)))
+        return DiffResult(changes=not is_on_record(record, *_judgement(news, olds)) or is_due(olds, news, record))
 
     @reported
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
@@ -80,7 +84,9 @@ def _judgement(props: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[V
 
 def _judged(props: Mapping[str, Any], measured: Mapping[str, Any], *, measured_now: bool) -> dict[str, Any]:
     verdict, reasons = _judgement(props, measured)
-    write_verdict(Path(measured["record"]), verdict, reasons)
+    record = Path(measured["record"])
+    write_verdict(record, verdict, reasons)
+    copy = copy_of(props, record, say, before=measured.get("copy") or "")
     message = preflight_message(verdict, reasons, measured["submission_id"], measured["log"], measured_now=measured_now)
     if message:
         raise ReportedError(message)
@@ -95,6 +101,7 @@ def _judged(props: Mapping[str, Any], measured: Mapping[str, Any], *, measured_n
         **{key: measured[key] for key in ("submission_id", "rows", "transport", "log", "record")},
         "busbw_gbs": best["busbw_gbs"],
         "verdict": verdict.value,
+        "copy": copy,
     }
 
 
@@ -103,7 +110,7 @@ class BandwidthPreflight(Resource, module="workload", name="BandwidthPreflight")
 
     A job that depends on it is not started before. `head`, `storage`, `env`, `pip`, `placement` are as RayTrainJob has
     them; so are `backend` and `num_workers`, its arguments. `sizes` empty takes the backend's own; `min_busbw_gbs` in
-    GB/s at the largest size, None demands none.
+    GB/s at the largest size, None demands none. `records` and `copy` are as RunGate has them.
     """
 
     submission_id: pulumi.Output[str]
@@ -113,6 +120,7 @@ class BandwidthPreflight(Resource, module="workload", name="BandwidthPreflight")
     verdict: pulumi.Output[str]
     log: pulumi.Output[str]
     record: pulumi.Output[str]
+    copy: pulumi.Output[str]
 
     def __init__(
         self,
@@ -136,6 +144,7 @@ class BandwidthPreflight(Resource, module="workload", name="BandwidthPreflight")
         placement: pulumi.Input[Sequence[Mapping[str, Any]]] = (),
         stack: str = "",
         hourly_usd: float | None = None,
+        records: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -164,6 +173,7 @@ class BandwidthPreflight(Resource, module="workload", name="BandwidthPreflight")
                 "placement": placement,
                 "stack": stack,
                 "hourly_usd": hourly_usd,
+                "records": dict(records or {}),
                 **dict.fromkeys(OUTPUTS),
             },
             pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),

@@ -38,6 +38,7 @@ class JobRequest:
 
     `placement`: for each pod its name, node, zone, instance_type, image, image_id and role; empty on one machine.
     `hourly_usd`: what the stack costs an hour by the estimate, None where that is not known.
+    `on_settled` is given the folder of a run that ended with an error, which is in it.
     """
 
     spec: JobSpec
@@ -50,6 +51,14 @@ class JobRequest:
     stack: str = ""
     hourly_usd: float | None = None
     kind: JobKind = TRAINING
+    on_settled: Callable[[Path], None] | None = field(default=None, repr=False, compare=False)
+
+    def settle(self, folder: Path, message: str) -> ReportedError:
+        """The error of a run that can never be used, kept in its folder."""
+        settle(folder, message)
+        if self.on_settled is not None:
+            self.on_settled(folder)
+        return ReportedError(message)
 
     @property
     def ranks(self) -> int:
@@ -211,8 +220,7 @@ class Following:
 
     def _settled(self, message: str) -> ReportedError:
         """An error that this job will never get over; kept beside its log, so that it is not collected again."""
-        settle(self._log_path.parent, message)
-        return ReportedError(message)
+        return self._request.settle(self._log_path.parent, message)
 
     def _failure(self, headline: str, message: str = "") -> str:
         # Ray's own message quotes the end of the log as it was printed.

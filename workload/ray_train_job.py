@@ -12,6 +12,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 from workload.head import Head
 from workload.job_spec import JobSpec, file_digests
 from workload.provider_process import differing, interrupt, reported, say
+from workload.record_copies import on_settled
 from workload.verdict import Wanted, wanted_of
 
 IDENTITY = (
@@ -50,7 +51,7 @@ class RayTrainJobProvider(ResourceProvider):
         from workload.placement import at_the_end
         from workload.run_record import write_run_record
 
-        request = job_request(props)
+        request = dataclasses.replace(job_request(props), on_settled=on_settled(props, say))
         outcome = job.run(request, say=say, interrupt=interrupt)
         request = dataclasses.replace(request, placement=at_the_end(request.head, request.placement))
         record_path, record = write_run_record(request, outcome, wanted=wanted_of(props), settings=props["settings"])
@@ -121,6 +122,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
     `head` is `infra.ray_head.RayHead.inputs()`. `storage` is where checkpoints go, as the ranks see it. `wanted` is
     what the record is judged by; it decides no rerun. `placement` says for the record which pods ran it, where and of
     which image, `stack` whose it is and `hourly_usd` what an hour of that stack costs; they decide none either.
+    `records` is where a run that ends with an error is copied, whom no gate judges: as RunGate has it.
     """
 
     submission_id: pulumi.Output[str]
@@ -154,6 +156,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
         placement: pulumi.Input[Sequence[Mapping[str, Any]]] = (),
         stack: str = "",
         hourly_usd: float | None = None,
+        records: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -180,6 +183,7 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
                 "placement": placement,
                 "stack": stack,
                 "hourly_usd": hourly_usd,
+                "records": dict(records or {}),
                 **dict.fromkeys(OUTPUTS),
             },
             pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),

@@ -10,6 +10,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 from workload.errors import ReportedError
 from workload.provider_process import reported, say
 from workload.quality import gate_message, quality_failures
+from workload.record_copies import copy_of, is_due
 from workload.run_record import is_on_record, write_verdict
 from workload.transport import judge
 from workload.verdict import RULES, Verdict, Wanted, wanted_of
@@ -25,18 +26,19 @@ class RunGateProvider(ResourceProvider):
 
     @reported
     def create(self, props: dict[str, Any]) -> CreateResult:
-        return CreateResult(id_=f"gate-{props['submission_id']}", outs=_judged(props))
+        return CreateResult(id_=f"gate-{props['submission_id']}", outs=_judged(props, {}))
 
     @reported
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         if any(olds.get(key) != news.get(key) for key in DECIDING):
             return DiffResult(changes=True)
+        record = Path(news["record"])
         # A failed update leaves old inputs in state: going back to them is no change, yet the record has the failure.
-        return DiffResult(changes=not is_on_record(Path(news["record"]), *_judgement(news)))
+        return DiffResult(changes=not is_on_record(record, *_judgement(news)) or is_due(olds, news, record))
 
     @reported
-    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        return UpdateResult(outs=_judged(news))
+    def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        return UpdateResult(outs=_judged(news, olds))
 
     @reported
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
@@ -48,19 +50,26 @@ def _judgement(props: Mapping[str, Any]) -> tuple[Verdict, list[str]]:
     return judge(props["transport"], wanted_of(props)), quality
 
 
-def _judged(props: Mapping[str, Any]) -> dict[str, Any]:
+def _judged(props: Mapping[str, Any], olds: Mapping[str, Any]) -> dict[str, Any]:
     verdict, quality = _judgement(props)
-    write_verdict(Path(props["record"]), verdict, quality)
+    record = Path(props["record"])
+    write_verdict(record, verdict, quality)
+    copy = copy_of(props, record, say, before=olds.get("copy") or "")
     if message := gate_message(verdict, quality, props["submission_id"]):
         raise ReportedError(message)
     say(f"gate: transport {verdict.value} ({'; '.join(verdict.reasons)})")
-    return {**props, "verdict": verdict.value}
+    return {**props, "verdict": verdict.value, "copy": copy}
 
 
 class RunGate(Resource, module="workload", name="RunGate"):
-    """Fails its `up` unless the run's transport is proven as expected and the model is good enough."""
+    """Fails its `up` unless the run's transport is proven as expected and the model is good enough.
+
+    `records` is `infra.records_settings.RecordsSettings.inputs()`: where the judged run is copied to. `copy` is where
+    the copies lie, empty for nowhere; one that failed is made up for by the next `up`.
+    """
 
     verdict: pulumi.Output[str]
+    copy: pulumi.Output[str]
 
     def __init__(
         self,
@@ -72,6 +81,7 @@ class RunGate(Resource, module="workload", name="RunGate"):
         eval_loss_after: pulumi.Input[float | None],
         wanted: Wanted,
         max_eval_loss: float | None,
+        records: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -87,7 +97,9 @@ class RunGate(Resource, module="workload", name="RunGate"):
                 "gdr": wanted.gdr,
                 "rules": RULES,
                 "max_eval_loss": max_eval_loss,
+                "records": dict(records or {}),
                 "verdict": None,
+                "copy": None,
             },
             opts,
         )

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workload import record_file
-from workload.errors import ReportedError
-from workload.run_folder import RECORD, settle
+from workload.run_folder import RECORD
 from workload.transport import judge
 from workload.transport_evidence import collect
 from workload.verdict import Verdict, Wanted
@@ -35,8 +34,7 @@ def write_run_record(
     if problems:
         headline = f"the report of job {outcome.submission_id} makes no valid run record:"
         message = "\n".join([headline, *problems[:8], f"full log: {outcome.log}"])
-        settle(request.runs / outcome.submission_id, message)
-        raise ReportedError(message)
+        raise request.settle(request.runs / outcome.submission_id, message)
     path = request.runs / outcome.submission_id / RECORD
     record_file.write(path, record)
     return path, record

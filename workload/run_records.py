@@ -1,19 +1,16 @@
 """The run records of folders and S3 prefixes: found, read, and told apart by id."""
 
 import datetime
+import functools
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.storage import S3_SCHEME, Folder, is_location, open_folder
+from training.storage import Folder
 from workload.errors import BadInputError
 from workload.recorded_run import RecordedRun, recorded, shortened
 from workload.run_folder import ERROR, LOG, RECORD, meant
-
-# A comparison's jobs lie one folder deeper (workload/compare_runs.py).
-_COMPARISON = "compare-"
-_AT_ONCE = 8
+from workload.run_places import files_of, look, place_of, side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,33 +22,27 @@ class Found:
     comparisons: tuple[str, ...] = ()
 
 
-def find(places: Sequence[str]) -> Found:
-    """Of each place - a folder of runs, one run's folder, its record.json; on disk or s3:// - the runs in it.
+def find(places: Sequence[str], *, may_be_absent: bool = False) -> Found:
+    """Of each place - a folder of runs, one run's folder, a record's file; on disk or s3:// - the runs in it.
 
     The first place that has a run counts. A place that cannot be read is told, and hides no other.
-    Raises BadInputError where a place is no place.
+    Raises BadInputError where a place is no place, or, unless it `may_be_absent`, not there.
     """
     runs: dict[str, RecordedRun] = {}
     unread: list[str] = []
     comparisons: list[str] = []
-    for place in places:
-        folder, only = _place(place)
+    for told in places:
+        place = place_of(told)
         try:
-            names = [] if only else folder.names()
-            if not only and not names and not folder.exists():
-                # S3 knows no folders, and a listing does not tell a bucket that is not there from an empty one.
-                if not place.startswith(S3_SCHEME):
-                    raise BadInputError(f"{place}: there is no such folder")
-                unread.append(f"{place}: there is nothing of that prefix, or no such bucket")
-            comparisons += [str(folder / name) for name in sorted(names) if name.startswith(_COMPARISON)]
-            single = only or RECORD in names
-            folders = [folder] if single else [folder / name for name in names if not name.startswith(_COMPARISON)]
-            found = _read_all(folders)
+            looked = look(place, may_be_absent=may_be_absent)
+            read = functools.partial(_read, record=place.record or RECORD)
+            found = [run for run in side_by_side(read, looked.folders) if run is not None]
         except OSError as error:
-            unread.append(f"{place}: {error.strerror or error}")
+            unread.append(f"{told}: {error.strerror or error}")
             continue
-        if single and not found:
-            raise BadInputError(f"{place}: there is no {RECORD}")
+        comparisons += map(str, looked.comparisons)
+        if looked.single and not found:
+            raise BadInputError(f"{told}: there is no {place.record or RECORD}")
         for run in found:
             runs[run.id] = _either(runs.get(run.id), run)
     newest_first = sorted(runs.values(), key=_age, reverse=True)
@@ -74,41 +65,23 @@ def the_one(runs: Iterable[RecordedRun], asked: str) -> RecordedRun:
     raise BadInputError("\n".join([*lines, *(f"  {shortened(run.id)}  {run.place}" for run in matching)]))
 
 
-def _place(place: str) -> tuple[Folder, bool]:
-    """The folder, and whether it is that of one run."""
-    if not place.strip():
-        raise BadInputError("--from names no folder")
-    only = place.rstrip("/").endswith(f"/{RECORD}") or place == RECORD
-    whole = place.rstrip("/").removesuffix(RECORD).rstrip("/") if only else place
-    if "://" not in whole:
-        return open_folder(str(Path(whole or ("." if only else place)).resolve())), only
-    if not whole.startswith(S3_SCHEME) or not is_location(whole):
-        raise BadInputError(f"{place}: is neither a folder nor s3://bucket/prefix")
-    return open_folder(whole), only
-
-
-def _read_all(folders: Sequence[Folder]) -> list[RecordedRun]:
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        return [run for run in pool.map(_read, folders) if run is not None]
-
-
-def _read(folder: Folder) -> RecordedRun | None:
+def _read(folder: Folder, *, record: str) -> RecordedRun | None:
     """None where nothing of it looks like a run."""
     place = str(folder)
     try:
-        return recorded(folder.read(RECORD), folder=folder.name, place=place)
+        return recorded(folder.read(record), folder=folder.name, place=place)
     except (FileNotFoundError, NotADirectoryError):
         return _without_record(folder)
     except UnicodeDecodeError as error:
-        problem = f"damaged: {RECORD} is no text ({error.reason})"
+        problem = f"damaged: {record} is no text ({error.reason})"
     except OSError as error:
-        problem = f"{RECORD} cannot be read: {shortened(error.strerror or str(error))}"
+        problem = f"{record} cannot be read: {shortened(error.strerror or str(error))}"
     return RecordedRun(id=folder.name, place=place, problem=problem)
 
 
 def _without_record(folder: Folder) -> RecordedRun | None:
     try:
-        names = folder.names()
+        names = files_of(folder)
         if ERROR in names:
             lines = folder.read(ERROR).strip().splitlines()
             problem = f"failed: {shortened(lines[0])}" if lines else "failed"
@@ -116,8 +89,6 @@ def _without_record(folder: Folder) -> RecordedRun | None:
             problem = "no record: it still runs, or nobody has followed it to its end"
         else:
             return None
-    except NotADirectoryError:
-        return None
     except (OSError, UnicodeDecodeError) as error:
         problem = f"cannot be read: {shortened(str(error))}"
     return RecordedRun(id=folder.name, place=str(folder), problem=problem, seen=_changed(folder))

@@ -13,6 +13,7 @@ from workload.job_spec import file_digests
 from workload.provider_process import differing, interrupt, reported, say
 from workload.ray_train_job import IDENTITY as JOB_IDENTITY
 from workload.ray_train_job import job_request
+from workload.record_copies import copy_comparison
 from workload.verdict import RULES, Wanted, wanted_of
 
 # A resource of this provider keeps its place in old states by this import path: do not rename module or class.
@@ -28,7 +29,7 @@ class TransportComparisonProvider(ResourceProvider):
     @reported
     def create(self, props: dict[str, Any]) -> CreateResult:
         # Ray's client costs seconds of import; an unchanged `up` never comes here.
-        from workload.compare_runs import carry_out
+        from workload.compare_runs import REPORT, TEXT, carry_out
         from workload.comparison_plan import Plan
 
         first, second = (Arm(name=arm["name"], expect=arm["expect"], env=arm["env"]) for arm in props["arms"])
@@ -42,6 +43,7 @@ class TransportComparisonProvider(ResourceProvider):
             sizes=list(props["sizes"]) if props["bandwidth"] else None,
         )
         done = carry_out(plan, say=say, interrupt=interrupt)
+        copy_comparison(props, done.report.parent, say, own=(TEXT, REPORT))
         comparison, report = done.comparison, str(done.report)
         if comparison.status == "interrupted":
             raise RunInterruptedError(
@@ -73,7 +75,7 @@ class TransportComparison(Resource, module="workload", name="TransportComparison
 
     `wanted` is what the job is judged by, of which interfaces and GPUDirect count for an arm that expects efa. `sizes`
     are those of the all-reduces (empty: the backend's own). `result` is `workload.comparison.result_of`, `report` the
-    JSON file.
+    JSON file. `records` is where its runs and its report are copied, as RunGate has it.
     """
 
     result: pulumi.Output[dict[str, Any]]
@@ -105,6 +107,7 @@ class TransportComparison(Resource, module="workload", name="TransportComparison
         placement: pulumi.Input[Sequence[Mapping[str, Any]]] = (),
         stack: str = "",
         hourly_usd: float | None = None,
+        records: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -137,6 +140,7 @@ class TransportComparison(Resource, module="workload", name="TransportComparison
                 "placement": placement,
                 "stack": stack,
                 "hourly_usd": hourly_usd,
+                "records": dict(records or {}),
                 **dict.fromkeys(OUTPUTS),
             },
             pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),

@@ -5,13 +5,16 @@ import argparse
 from efactl.arguments.types import add_stack_and_json
 from efactl.command import Command
 
+# The settings that one run may have of its own, by how their names begin.
+ROOMS = ("train", "job", "gate")
+
 
 def _arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "settings",
         nargs="*",
         metavar="KEY=VALUE",
-        help="settings of this run alone: train*, job*, gate* of Pulumi.yaml",
+        help=f"settings of this run alone: {', '.join(f'{room}*' for room in ROOMS)} of Pulumi.yaml",
     )
     add_stack_and_json(command)
     command.add_argument("--preview", action="store_true", help="show what would change, and change nothing")

@@ -2,7 +2,7 @@
 
 import argparse
 
-from efactl.arguments.types import add_json, add_stack, count
+from efactl.arguments.types import add_json, add_places, add_stack, count
 from efactl.command import Command, help_of
 from workload.run_choice import NO_VERDICT
 
@@ -23,7 +23,7 @@ def _runs(command: argparse.ArgumentParser) -> None:
     summary = "one line a run, newest first"
     example = "efactl runs list -s dev --verdict proven --limit 5\nefactl runs list --from s3://bucket/runs --json"
     listing = actions.add_parser("list", **help_of(summary, example))
-    listing.add_argument("-s", "--stack", help="only those of this stack")
+    listing.add_argument("-s", "--stack", help="only those of this stack, and look in its recordsPath too")
     listing.add_argument("--verdict", choices=_VERDICTS, help=f"only those; {NO_VERDICT}: failed, damaged, running")
     listing.add_argument("--limit", type=count, metavar="N", help="no more than the newest N")
     summary = "one run's record for readers; --json is the record itself"
@@ -34,8 +34,11 @@ def _runs(command: argparse.ArgumentParser) -> None:
     separating = actions.add_parser("diff", **help_of(summary, example))
     separating.add_argument("a", metavar="A", help="the earlier run: its id, or the beginning of it")
     separating.add_argument("b", metavar="B", help="the later run")
+    for one in (showing, separating):
+        one.add_argument("-s", "--stack", help="look in this stack's recordsPath too")
     for one in (listing, showing, separating):
-        _add_places(one)
+        add_places(one)
+        add_json(one)
 
 
 def _image(command: argparse.ArgumentParser) -> None:
@@ -43,13 +46,8 @@ def _image(command: argparse.ArgumentParser) -> None:
     raw = argparse.RawDescriptionHelpFormatter
     check = actions.add_parser("check", help=_CHECK, description=_CHECK, epilog=_EXIT_CODES, formatter_class=raw)
     add_stack(check)
-    _add_places(check)
-
-
-def _add_places(command: argparse.ArgumentParser) -> None:
-    places = "where runs are: a folder of them, or one run's (repeat for several; default: the project's runs/)"
-    command.add_argument("--from", action="append", dest="places", metavar="DIR|s3://...", help=places)
-    add_json(command)
+    add_places(check)
+    add_json(check)
 
 
 COMMANDS = (

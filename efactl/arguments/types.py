@@ -31,3 +31,12 @@ def ratio(text: str) -> float:
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
     return value
+
+
+def add_places(command: argparse.ArgumentParser) -> None:
+    places = (
+        "where runs are: a folder of them, or one run's (repeat for several; default: the project's runs/, and the "
+    )
+    command.add_argument(
+        "--from", action="append", dest="places", metavar="DIR|s3://...", help=f"{places}recordsPath of -s STACK)"
+    )

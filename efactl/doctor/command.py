@@ -13,9 +13,8 @@ from efactl.doctor import aws, machine, room, stack, tools
 from efactl.doctor.finding import Finding, as_document, fail, lines_of, passed, warn
 from efactl.doctor.subject import Subject
 from efactl.exit_codes import ExitCode
+from efactl.stack_names import FOLDER, file_of
 
-# Not efactl.stack's: that needs packages, which may be what is missing.
-FOLDER = Path(__file__).resolve().parents[2]
 Check = Callable[[Subject], Iterator[Finding]]
 # In the order of the list. What waits for a program or a network comes side by side.
 CHECKS: tuple[Check, ...] = (
@@ -34,7 +33,8 @@ CHECKS: tuple[Check, ...] = (
 
 
 def doctor(asked: argparse.Namespace) -> ExitCode:
-    """Exit code 0 where nothing fails, 1 otherwise."""
+    """Exit code 0 where nothing fails, 1 otherwise. Raises BadInputError where there is no such stack."""
+    file_of(asked.stack, FOLDER)
     findings = examined(asked.stack)
     if asked.json:
         print(json.dumps(as_document(findings, asked.stack), indent=2))

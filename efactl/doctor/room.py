@@ -15,6 +15,7 @@ def capacity(subject: Subject) -> Iterator[Finding]:
     nodes = str(subject.setting("gpuNodes"))
     if subject.platform != "eks" or not region or subject.setting("gpuExistingGroup") or nodes == "0":
         return
+    from capacity.aws import access_of
     from capacity.choice import choose
     from capacity.request import Request
     from capacity.survey import survey
@@ -27,7 +28,7 @@ def capacity(subject: Subject) -> Iterator[Finding]:
             spot=subject.setting("gpuMarket") == "spot",
             regions=(region,),
         )
-        candidates = choose(request, survey(request, lambda _: None, access=_access(subject))).candidates
+        candidates = choose(request, survey(request, lambda _: None, access=access_of(subject.file.get))).candidates
     except (ReportedError, ValueError) as error:
         yield warn("capacity", f"not looked at: {error}", _ELSEWHERE)
         return
@@ -50,13 +51,3 @@ def _facts(found: Any) -> Iterator[str]:
     if found.usd_per_hour is not None:
         yield f"${found.usd_per_hour:.2f} an hour"
     yield from found.notes
-
-
-def _access(subject: Subject) -> Any:
-    from capacity.aws import Access
-
-    roles = subject.file.get("aws:assumeRoles") or []
-    return Access(
-        profile=str(subject.file.get("aws:profile") or ""),
-        role_arn=next((str(role["roleArn"]) for role in roles), ""),
-    )

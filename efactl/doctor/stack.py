@@ -24,10 +24,6 @@ def subject_of(folder: Path, stack: str) -> tuple[Subject, list[Finding]]:
     findings: list[Finding] = []
     declared = _read(folder / "Pulumi.yaml", findings)
     path = folder / f"Pulumi.{stack}.yaml"
-    if not path.exists():
-        known = sorted(one.name.removeprefix("Pulumi.").removesuffix(".yaml") for one in folder.glob("Pulumi.*.yaml"))
-        findings.append(fail("stack file", f"there is no {path.name}", f"-s NAME, of {', '.join(known)}; or copy one"))
-        return Subject(folder=folder, stack=stack, declared=_mapping(declared.get("config"))), findings
     content = _read(path, findings)
     subject = Subject(
         folder=folder, stack=stack, file=_mapping(content.get("config")), declared=_mapping(declared.get("config"))

@@ -133,6 +133,25 @@ def test_a_wrong_sum_fails_at_any_bandwidth(tmp_path: Path, monkeypatch: pytest.
     assert "3 elements of the sums of 8 MiB are wrong" in refused()
 
 
+@pytest.mark.parametrize("least", [None, 5])
+def test_a_record_is_copied_with_its_judgement_and_a_copy_that_failed_is_made_up_for(
+    least: float | None, measured: Measured, tmp_path: Path
+) -> None:
+    records = {"path": str(tmp_path / "team")}
+    if least is not None:
+        refused(min_busbw_gbs=least, records=records)
+    else:
+        state = created(records=records)
+        assert not BandwidthPreflightProvider().diff("id", state, inputs(records=records)).changes
+        state = created(records={"path": "/dev/null/team"})
+        diff = BandwidthPreflightProvider().diff("id", state, inputs(records=records))
+        assert diff.changes and not diff.replaces, "copied, and not measured"
+        state = dict(BandwidthPreflightProvider().update("id", state, inputs(records=records)).outs or {})
+        assert state["copy"] == str(tmp_path / "team" / "bandwidth-1")
+    copy = json.loads((tmp_path / "team" / "bandwidth-1" / "record.json").read_text())
+    assert copy["quality"]["passed"] is (least is None)
+
+
 def test_a_measurement_that_failed_is_not_collected_again(measured: Measured) -> None:
     refused(min_busbw_gbs=5)
     assert is_settled(measured.folder)

@@ -49,6 +49,36 @@ def test_every_command_s_help_has_an_example_that_can_be_typed(
         assert asked.command == words[0]
 
 
+def of_a_stack() -> Iterator[list[str]]:
+    """Every command that takes a stack, with what else it must be given."""
+    more = {"report": ["1111"], "runs show": ["1111"], "runs diff": ["1111", "2222"]}
+
+    def taking(one: argparse.ArgumentParser, path: list[str]) -> Iterator[list[str]]:
+        if any("--stack" in action.option_strings for action in one._actions):
+            yield [*path, *more.get(" ".join(path), [])]
+        for action in one._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name, inner in action.choices.items():
+                    yield from taking(inner, [*path, name])
+
+    yield from taking(parser(), [])
+
+
+@pytest.mark.parametrize("words", list(of_a_stack()), ids=" ".join)
+def test_a_stack_that_is_not_there_is_the_same_mistake_in_every_command(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "-s", "nope"]) == ExitCode.BAD_INPUT
+    said = capsys.readouterr()
+    assert f"efactl {words[0]}: stack 'nope' has no Pulumi.nope.yaml; there are " in said.err
+    assert "dev" in said.err and "local" in said.err
+    assert said.out == ""
+
+
+def test_the_commands_of_a_stack_are_all_looked_at() -> None:
+    assert {"up", "down", "doctor", "status", "logs", "runs", "report", "image"} <= {one[0] for one in of_a_stack()}
+
+
 def test_every_option_of_every_command_says_what_it_does() -> None:
     def bare(one: argparse.ArgumentParser, path: str) -> Iterator[str]:
         for action in one._actions:

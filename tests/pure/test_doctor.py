@@ -138,11 +138,6 @@ def test_a_stack_s_file_that_cannot_be_read_is_said(folder: Path, programs: Path
     assert (said or "cannot be read") in finding.what and finding.level == "fail"
 
 
-def test_a_stack_that_does_not_exist_names_those_that_do(folder: Path, programs: Path) -> None:
-    finding = bad(command.examined("prod", folder))["stack file"]
-    assert "Pulumi.prod.yaml" in finding.what and "dev, local" in finding.fix
-
-
 def test_a_path_that_a_shell_takes_apart_is_said(tmp_path: Path) -> None:
     (found,) = machine.place(Subject(folder=tmp_path / "my project", stack="local"))
     assert found.level == "fail" and "my project" in found.what

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from efactl import runs as runs_module
+from efactl import run_sources
 from efactl import stack as stack_module
 from efactl.__main__ import main
 from infra.kubernetes_settings import _IMAGE
@@ -26,8 +26,8 @@ class Bench:
         self.reference = f"{registry.image}:v1"
         self.set(self.reference)
 
-    def set(self, image: str, platform: str = "kubernetes") -> None:
-        config = {"platform": platform, "kubeNamespace": "ray-train", "rayImage": image}
+    def set(self, image: str, platform: str = "kubernetes", **more: str) -> None:
+        config = {"platform": platform, "kubeNamespace": "ray-train", "rayImage": image, **more}
         self._write({f"ray-train-efa:{name}": value for name, value in config.items()})
 
     def _write(self, config: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Bench]:
     (tmp_path / "Pulumi.yaml").write_text((stack_module.FOLDER / "Pulumi.yaml").read_text())
     monkeypatch.setattr(stack_module, "FOLDER", tmp_path)
-    monkeypatch.setattr(runs_module, "FOLDER", tmp_path)
+    monkeypatch.setattr(run_sources, "FOLDER", tmp_path)
     with serving() as registry:
         yield Bench(tmp_path, registry, capsys)
 
@@ -156,7 +156,10 @@ def test_offline_says_so(bench: Bench) -> None:
 def test_the_record_s_good_run_may_lie_elsewhere(bench: Bench, tmp_path: Path) -> None:
     digest = bench.registry.push("v1", "one")
     kept(tmp_path / "archive", "good-1", digest=digest)
+    assert main(["image", "check", "-s", "dev"]) == 4
     assert main(["image", "check", "-s", "dev", "--from", str(tmp_path / "archive")]) == 0
+    bench.set(bench.reference, recordsPath=str(tmp_path / "archive"))
+    assert main(["image", "check", "-s", "dev"]) == 0, "the stack's own place for records is looked in"
 
 
 @pytest.mark.parametrize(

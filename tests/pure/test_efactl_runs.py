@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from efactl import run_sources
 from efactl import runs as module
 from efactl.__main__ import main
 from tests.support.recorded import NAME, NEW, OLD, kept
@@ -18,9 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project's own, empty but for what a test puts there."""
-    project = Path(module.__file__).parents[1] / "Pulumi.yaml"
-    (tmp_path / "Pulumi.yaml").write_text(project.read_text())
-    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    monkeypatch.setattr(run_sources, "FOLDER", tmp_path)
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
 

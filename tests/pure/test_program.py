@@ -127,6 +127,14 @@ def test_the_gate_judges_this_run_by_the_expectation(program: Recorded) -> None:
     assert gate["transport"]["worldSize"] == 4
 
 
+@pytest.mark.parametrize(
+    "settings", [{"recordsPath": "team/records", "preflightBandwidth": True, "compareRepeats": 3, "jobRunId": "3"}]
+)
+def test_records_are_copied_by_whatever_makes_one(program: Recorded) -> None:
+    places = {program.resources[name].inputs["records"]["path"] for name in ("gate", "train", "preflight", "compare")}
+    assert places == {"team/records"}
+
+
 def test_a_provider_in_state_is_a_reference_and_not_code(program: Recorded) -> None:
     for name in ("train", "gate", "ray-cluster"):
         assert len(program.resources[name].inputs["__provider"]) < 200, f"{name} would change whenever its code does"

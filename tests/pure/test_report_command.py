@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import efactl.report
+import efactl.run_sources
 import efactl.stack
 from efactl.__main__ import main
 from efactl.exit_codes import ExitCode
@@ -15,10 +15,13 @@ from tests.support import report_runs
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project" / "runs"
-    monkeypatch.setattr(efactl.report, "RUNS", folder)
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("dev", "local"):
+        (project / f"Pulumi.{name}.yaml").touch()
+    monkeypatch.setattr(efactl.run_sources, "FOLDER", project)
     monkeypatch.chdir(tmp_path)
-    return folder
+    return project / "runs"
 
 
 def test_a_run_is_found_by_its_id_its_beginning_or_its_record(runs: Path, tmp_path: Path) -> None:

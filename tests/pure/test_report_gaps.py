@@ -11,7 +11,6 @@ import pytest
 from report.log_facts import read as read_log
 from report.page import page
 from report.run import Run
-from report.run_files import find, load
 from tests.support import report_runs
 from tests.support.page_reader import Element, read
 
@@ -34,7 +33,7 @@ OTHER_VALUES: tuple[Any, ...] = (
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     runs = tmp_path_factory.mktemp("runs")
-    return load(find(str(report_runs.efa(runs)), runs))
+    return report_runs.loaded(report_runs.efa(runs))
 
 
 def shown(record: dict[str, Any], **other: Any) -> Element:
@@ -105,7 +104,7 @@ def test_a_record_of_an_older_version_is_told_from_one_that_measured_nothing(who
 
 
 def test_a_local_run_says_that_gloo_has_no_channels(tmp_path: Path) -> None:
-    root = read(page(load(find(str(report_runs.gloo(tmp_path)), tmp_path))))
+    root = read(page(report_runs.loaded(report_runs.gloo(tmp_path))))
     assert "communicated through gloo, and only NCCL tells of its channels" in text_of(root, "transport")
     assert "4 of 4 ranks on 2 nodes" in text_of(root, "transport")
     assert "this machine: nothing is billed" in text_of(root, "cost")
@@ -113,7 +112,7 @@ def test_a_local_run_says_that_gloo_has_no_channels(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_shows_its_error_and_how_far_it_came(tmp_path: Path) -> None:
-    root = read(page(load(find(str(report_runs.failed(tmp_path)), tmp_path))))
+    root = read(page(report_runs.loaded(report_runs.failed(tmp_path))))
     assert "Run failed" in text_of(root, "result")
     assert "CUDA out of memory" in text_of(root, "result")
     assert "the run ended with an error before it had a record" in text_of(root, "result")

@@ -12,7 +12,6 @@ from report.log_facts import read as read_log
 from report.markup import Html, tag, text
 from report.page import page
 from report.run import Run
-from report.run_files import find, load
 from tests.support import report_runs
 from tests.support.page_reader import read
 
@@ -34,7 +33,7 @@ HOSTILE = (
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     runs = tmp_path_factory.mktemp("runs")
-    return load(find(str(report_runs.efa(runs)), runs))
+    return report_runs.loaded(report_runs.efa(runs))
 
 
 def poisoned(value: Any, poison: str) -> Any:
@@ -93,7 +92,7 @@ def test_text_that_does_not_print_is_spelled_out() -> None:
 
 def test_a_secret_that_the_product_kept_out_of_a_record_is_on_no_page(tmp_path: Path) -> None:
     for maker in (report_runs.gloo, report_runs.efa, report_runs.sockets):
-        html = page(load(find(str(maker(tmp_path)), tmp_path)))
+        html = page(report_runs.loaded(maker(tmp_path)))
         assert "hf_very_secret" not in html
         assert "bearer_token" not in html
         assert "HF_TOKEN" in html

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from report.page import page
-from report.run_files import find, load
 from tests.support import report_runs
 from tests.support.page_reader import Element, read
 from workload.errors import BadInputError
@@ -35,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     @functools.cache
     def make(*names: str) -> str:
         runs = tmp_path_factory.mktemp("runs")
-        return page(*(load(find(str(MAKERS[name](runs)), runs)) for name in names))
+        return page(*(report_runs.loaded(MAKERS[name](runs)) for name in names))
 
     return make
 
@@ -211,19 +210,19 @@ def test_what_only_one_record_holds_is_told_from_what_differs(made: Pages) -> No
 
 
 def test_what_another_comparison_found_can_be_told_with_what_ran(tmp_path: Path) -> None:
-    runs = [load(find(str(maker(tmp_path)), tmp_path)) for maker in (report_runs.efa, report_runs.sockets)]
+    runs = [report_runs.loaded(maker(tmp_path)) for maker in (report_runs.efa, report_runs.sockets)]
     root = read(page(*runs, findings=["the image is <another>"]))
     assert "the image is <another>" in section(root, "what-ran").text
 
 
 def test_a_measurement_has_a_page_too_but_none_with_a_training(tmp_path: Path) -> None:
     folder = report_runs.spoilt(report_runs.efa(tmp_path), report_runs.into_measurement)
-    measured = load(find(str(folder), tmp_path))
+    measured = report_runs.loaded(folder)
     root = read(page(measured))
     assert "1,073,741,824" in section(root, "bandwidth").text
     assert "Measurement Good enough" in section(root, "result").text
     with pytest.raises(BadInputError, match="one trained, one measured bandwidth"):
-        page(measured, load(find(str(report_runs.gloo(tmp_path)), tmp_path)))
+        page(measured, report_runs.loaded(report_runs.gloo(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -236,7 +235,7 @@ def test_a_measurement_has_a_page_too_but_none_with_a_training(tmp_path: Path) -
 )
 def test_each_verdict_has_a_state_a_word_and_a_sentence(tmp_path: Path, value: str, state: str, words: str) -> None:
     folder = report_runs.spoilt(report_runs.efa(tmp_path), lambda record: record["verdict"].update(value=value))
-    result = section(read(page(load(find(str(folder), tmp_path)))), "result")
+    result = section(read(page(report_runs.loaded(folder))), "result")
     card = next(one for one in result.all("div") if "card" in one.attributes.get("class", "").split())
     assert state in card.attributes["class"].split()
     assert f"Transport {value}" in card.text

@@ -114,9 +114,10 @@ def test_another_sequence_length_is_one_change_though_the_data_differs(first: Re
 
 
 def test_what_cannot_move_a_run_is_aside(first: RecordedRun, tmp_path: Path) -> None:
-    diff = against(first, tmp_path, settings={"tags": '{"team":"a"}', "gateMaxEvalLoss": "3"}, code__commit="f" * 40)
+    settings = {"tags": '{"team":"a"}', "gateMaxEvalLoss": "3", "recordsPath": "s3://bucket/runs"}
+    diff = against(first, tmp_path, settings=settings, code__commit="f" * 40)
     assert diff.causes == []
-    assert {"settings.tags", "settings.gateMaxEvalLoss"} <= set(paths(diff, "aside"))
+    assert {f"settings.{name}" for name in settings} <= set(paths(diff, "aside"))
 
 
 def test_one_tag_without_digests_may_be_two_images(tmp_path: Path) -> None:

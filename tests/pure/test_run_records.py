@@ -90,6 +90,17 @@ def test_one_run_s_folder_or_file_is_a_place_too(end: str, tmp_path: Path) -> No
     assert [run.short_id for run in find([f"{folder}{end}"]).runs] == ["aaaa-1"]
 
 
+def test_a_failed_run_s_folder_and_a_record_of_another_name_are_places_too(tmp_path: Path) -> None:
+    failed = tmp_path / "runs" / "failed-1"
+    failed.mkdir(parents=True)
+    (failed / "error.txt").write_text("job failed-1 ended as FAILED\n")
+    assert problems(find([str(failed)])) == {"failed-1": "failed: job failed-1 ended as FAILED"}
+    record = kept(tmp_path / "runs", "aaaa-1") / "record.json"
+    shutil.copyfile(record, tmp_path / "sent by mail.json")
+    (run,) = find([str(tmp_path / "sent by mail.json")]).runs
+    assert (run.short_id, run.verdict) == ("aaaa-1", "proven")
+
+
 def test_a_comparison_s_runs_are_reached_by_its_folder(tmp_path: Path) -> None:
     inner = tmp_path / "runs" / "compare-20261130T000000Z"
     kept(inner, "aaaa-1")

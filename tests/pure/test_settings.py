@@ -89,6 +89,12 @@ def test_every_field_is_a_declared_setting_of_its_room() -> None:
         ({"zzz": 4}, "ray-train-efa:zzz: '4' is not a setting: Pulumi.yaml lists all settings"),
         ({"platform": "azure"}, "ray-train-efa:platform: 'azure' is none of local, kubernetes, eks"),
         ({"expect": "rdma"}, "ray-train-efa:expect: 'rdma' is none of efa, socket, gloo"),
+        ({"recordsPath": "s3://b"}, "ray-train-efa:recordsPath: 's3://b' is not s3://bucket/prefix"),
+        ({"recordsPath": "s3://bucket/a b"}, "ray-train-efa:recordsPath: 's3://bucket/a b' is not s3://bucket/prefix"),
+        ({"recordsPath": "gs://bucket/runs"}, "ray-train-efa:recordsPath: 'gs://bucket/runs' is neither a folder"),
+        ({"recordsPath": "~/records"}, "ray-train-efa:recordsPath: '~/records' is neither a folder"),
+        ({"recordsPath": "runs"}, "ray-train-efa:recordsPath: 'runs' is inside runs/, where every run is kept already"),
+        ({"recordsPath": "x/../runs/team"}, "ray-train-efa:recordsPath: 'x/../runs/team' is inside runs/"),
         ({"jobDeadlineSeconds": 0}, "ray-train-efa:jobDeadlineSeconds: '0' must be at least 1"),
         ({"trainNumWorkers": 5}, "ray-train-efa:trainNumWorkers: '5' is more than the cluster's 4 trainers"),
         ({"localDashboardPort": 70000}, "ray-train-efa:localDashboardPort: '70000' must be between 0 and 65535"),
@@ -193,3 +199,32 @@ def test_a_name_in_both_environments_is_refused() -> None:
 def test_pins_in_every_form_are_taken() -> None:
     pins = ["six==1.16.0", "ray[data]==2.58.0", "mine @ https://example.org/mine.whl", "/data/mine-1-py3-none-any.whl"]
     assert load(jobPip=pins).job.pip == tuple(pins)
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://bucket", "s3://bucket/team/runs/", "/mnt/team/records", "records", "../records"]
+)
+def test_records_go_to_a_folder_or_a_bucket(path: str) -> None:
+    records = load(recordsPath=path).records
+    assert records.path == path.rstrip("/")
+    assert records.inputs()["path"] == records.path
+
+
+def test_records_go_nowhere_unless_they_are_told_to() -> None:
+    assert load().records.inputs() == {}
+
+
+def test_records_in_a_bucket_are_written_as_the_stack_s_aws_settings_say() -> None:
+    role = "arn:aws:iam::123456789012:role/deployer"
+    theirs = {"aws:profile": "team", "aws:region": "us-west-2", "aws:assumeRoles": json.dumps([{"roleArn": role}])}
+    load(recordsPath="s3://bucket/runs")
+    values = {**dict(pulumi.runtime.config.CONFIG.get()), **theirs}
+    pulumi.runtime.set_all_config(values, [])
+    assert load_settings(ROOT / "Pulumi.yaml").records.inputs() == {
+        "path": "s3://bucket/runs",
+        "profile": "team",
+        "region": "us-west-2",
+        "role_arn": role,
+    }
+    pulumi.runtime.set_all_config({**values, f"{PROJECT}:recordsPath": "/mnt/records"}, [])
+    assert load_settings(ROOT / "Pulumi.yaml").records.profile == "", "a folder is nobody's at AWS"

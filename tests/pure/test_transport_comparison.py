@@ -84,6 +84,14 @@ def test_a_complete_comparison_is_stored_with_its_ratio_and_report(
     assert cluster.requests[0].spec.arguments["steps"] == 13
 
 
+def test_its_runs_and_its_report_are_copied_whatever_came_of_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    created = on(Cluster(changed=refuting), monkeypatch).create({**PROPS, "records": {"path": "team"}})
+    (copy,) = (folder / "team").iterdir()
+    assert copy.name == created.id
+    assert (copy / "comparison.json").read_text() == (folder / "runs" / copy.name / "comparison.json").read_text()
+    assert [path.name for path in copy.glob("*/record.json")] == ["record.json"], "of the one job that it came to"
+
+
 def refuting(number: int, whole: dict[str, Any]) -> None:
     whole["attempts"][0]["ranks"][0]["backend"] = "nccl"
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from report.run import Run as Told
+from report.run_files import Places, load
 from tests.support import reports
 from tests.support.marked_run import MarkedRun
 from tests.support.nccl_run import Run
@@ -69,6 +71,11 @@ def failed(runs: Path, name: str = "ray-train-fsdp-llm-4444dddd44-dddddd-1") -> 
     (folder / LOG).write_text("\n".join(lines) + "\n")
     settle(folder, f"job {name} ended as FAILED\n  {error}\nfull log: runs/{name}/job.log")
     return folder
+
+
+def loaded(folder: Path) -> Told:
+    """As a page tells of it."""
+    return load(Places([]).find(str(folder)))
 
 
 def spoilt(folder: Path, spoil: Spoil) -> Path:

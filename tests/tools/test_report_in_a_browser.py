@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from report.page import page
-from report.run_files import find, load
 from tests.support import report_runs
 from tests.support.browser import Tab, tab
 from tools.browser import choice
@@ -32,7 +31,7 @@ def shown() -> Iterator[Tab]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     makers = (report_runs.efa, report_runs.sockets, report_runs.failed)
-    efa, sockets, failed = (load(find(str(maker(folder)), folder)) for maker in makers)
+    efa, sockets, failed = (report_runs.loaded(maker(folder)) for maker in makers)
     made = {"one": page(efa), "two": page(efa, sockets), "failed": page(failed)}
     for name, html in made.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")

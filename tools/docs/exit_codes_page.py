@@ -14,6 +14,8 @@ What the exit status of `efactl` says; the same in every command.
 _TAIL = """
 - `efactl up` and `efactl run` end with 3, 4, 5 or 6 where a gate failed the run: it stays on record, and the next `up`
   judges it again.
+- A stack that is not there is 2 in every command, with those that there are; `efactl runs` still finds the runs of one
+  whose file is gone.
 - `efactl doctor` ends with 1 where anything fails, and with 0 where it only warns.
 - `efactl ui` ends with 0 when you close it.
 - `efactl transport` and `efactl image check` ask a question: 0 is yes, and 3 or 4 how far it is from that.
