@@ -46,7 +46,7 @@ if [[ "${funcstack[1]}" == _efactl ]]; then _efactl "$@"; else compdef _efactl e
     command $given[1] __complete $given[2..-1] 2>/dev/null
 end
 complete -c efactl -f -a '(__efactl_complete)'
-complete -c efactl -n 'test -z "(__efactl_complete | string collect)"' -F
+complete -c efactl -n 'not __efactl_complete | string length -q' -F
 """,
 }
 

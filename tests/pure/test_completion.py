@@ -1,11 +1,13 @@
 """Completion: what is offered where, told from the parser, and that a real bash takes it."""
 
+import fcntl
 import os
 import pty
 import select
 import shutil
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -93,10 +95,18 @@ def test_each_shell_can_read_its_script(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-class Bash:
-    """An interactive bash on a terminal, in which `efactl` prints what it was called with."""
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'"),
+    "zsh": (["zsh", "-f", "-i"], "unsetopt beep; autoload -U compinit; compinit -u -D"),
+    "fish": (["fish", "--no-config", "-i"], "true"),
+}
 
-    def __init__(self, folder: Path) -> None:
+
+class Shell:
+    """An interactive shell on a terminal, in which `efactl` prints what it was called with."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        command, prepare = SHELLS[name]
         program = folder / "efactl"
         program.write_text(
             f'#!/bin/sh\n[ "$1" != __complete ] || {{ cd "{ROOT}" && exec "{sys.executable}" -m efactl "$@"; }}\n'
@@ -104,24 +114,25 @@ class Bash:
         )
         program.chmod(0o755)
         script = subprocess.run(
-            [sys.executable, "-m", "efactl", "completion", "bash"], cwd=ROOT, capture_output=True, text=True, check=True
+            [sys.executable, "-m", "efactl", "completion", name], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
-        (folder / "completion.bash").write_text(script)
+        (folder / "completion").write_text(script)
         (folder / "file-of-mine.log").touch()
         environment = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder), "TERM": "dumb", "PS1": ""}
         self._terminal, other = pty.openpty()
         self._process = subprocess.Popen(
-            ["bash", "--norc", "--noprofile", "-i"],
+            command,
             stdin=other,
             stdout=other,
             stderr=other,
             cwd=folder,
             env=environment,
             start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # fish takes no terminal but its own
         )
         os.close(other)
         self._seen = ""
-        self.type("bind 'set bell-style none'; source ./completion.bash; echo REA''DY\n")
+        self.type(f"{prepare}; source ./completion; echo REA''DY\n")
         self.until("READY")
 
     def type(self, text: str) -> None:
@@ -149,15 +160,17 @@ class Bash:
         os.close(self._terminal)
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-def test_a_real_bash_completes_commands_options_stacks_settings_and_files(tmp_path: Path) -> None:
-    bash = Bash(tmp_path)
+@pytest.mark.parametrize("name", SHELLS)
+def test_a_real_shell_completes_commands_options_stacks_settings_and_files(name: str, tmp_path: Path) -> None:
+    if shutil.which(name) is None:
+        pytest.skip(f"no {name} here")
+    shell = Shell(name, tmp_path)
     try:
-        assert bash.called("efactl doct\t") == "doctor"
-        assert bash.called("efactl up -s loc\t --js\t") == "up -s local --json"
-        assert bash.called("efactl up --stack=loc\t") == "up --stack=local"
-        assert bash.called("efactl run trainSte\t5") == "run trainSteps=5"
-        assert bash.called("efactl transport fi\t--exp\tso\t") == "transport file-of-mine.log --expect socket"
-        assert bash.called("efactl completion ba\t") == "completion bash"
+        assert shell.called("efactl doct\t") == "doctor"
+        assert shell.called("efactl up -s loc\t --js\t") == "up -s local --json"
+        assert shell.called("efactl up --stack=loc\t") == "up --stack=local"
+        assert shell.called("efactl run trainSte\t5") == "run trainSteps=5"
+        assert shell.called("efactl transport fi\t--exp\tso\t") == "transport file-of-mine.log --expect socket"
+        assert shell.called("efactl completion ba\t") == "completion bash"
     finally:
-        bash.close()
+        shell.close()
