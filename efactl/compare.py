@@ -13,7 +13,9 @@ from typing import Any
 
 from efactl.exit_codes import ExitCode
 from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
+from training.bus_bandwidth import bytes_of
 from workload.arms import Arms, arms_of
+from workload.bandwidth_result import NO_SIZE
 from workload.compare_runs import TEXT, Compared, carry_out
 from workload.comparison import LEAST_REPEATS, failures, result_of
 from workload.comparison_plan import Plan
@@ -74,7 +76,7 @@ def _plan(stack: Stack, *, repeats: int | None, steps: int | None, bandwidth: bo
         arms=_arms(stack.config("compareArms"), inputs["expect"]),
         repeats=repeats or configured or LEAST_REPEATS,
         steps=steps or int(stack.config("compareSteps") or STEPS),
-        sizes=[str(size) for size in stack.config("preflightSizes") or []] if bandwidth else None,
+        sizes=_sizes(stack.config("preflightSizes")) if bandwidth else None,
         min_ratio=min_speedup or _number("compareMinSpeedup", stack.config("compareMinSpeedup")),
     )
 
@@ -88,6 +90,21 @@ def _arms(setting: Any, expect: str) -> Arms:
     if setting is not None and not isinstance(setting, Mapping):
         raise BadInputError(f"compareArms: '{setting}' is not an object")
     return arms_of(setting or {}, expect, reserved=(*FIXED_ENV, RUN_VARIABLE))
+
+
+def _sizes(setting: Any) -> list[str]:
+    if isinstance(setting, str):
+        try:
+            setting = json.loads(setting or "[]")
+        except ValueError:
+            raise BadInputError(f"preflightSizes: '{setting}' is not a list") from None
+    if setting is not None and not isinstance(setting, list):
+        raise BadInputError(f"preflightSizes: '{setting}' is not a list")
+    sizes = [str(size).strip() for size in setting or []]
+    for size in sizes:
+        if bytes_of(size) is None:
+            raise BadInputError(f"preflightSizes: '{size}' {NO_SIZE}")
+    return sizes
 
 
 def _number(name: str, setting: Any) -> float | None:

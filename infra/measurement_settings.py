@@ -1,14 +1,13 @@
 """Settings of what measures the transport beside the job: the bandwidth preflight and the comparison of two arms."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.config_reader import ConfigReader
+from training.bus_bandwidth import bytes_of
 from workload.arms import Arms, arm_problems, arms_of, default_arms
+from workload.bandwidth_result import NO_SIZE
 from workload.comparison import LEAST_REPEATS, LEAST_STEPS
-
-_SIZE = re.compile(r"[1-9]\d*[KMG]?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +36,13 @@ class CompareSettings:
 
 
 def read_preflight(read: ConfigReader) -> PreflightSettings:
-    sizes = read.all_matching("preflightSizes", _SIZE, "a size in bytes such as 64M or 1G")
+    sizes = read.texts("preflightSizes")
+    for size in sizes:
+        if bytes_of(size) is None:
+            read.problem("preflightSizes", size, NO_SIZE)
     return PreflightSettings(
         bandwidth=read.boolean("preflightBandwidth"),
-        sizes=sizes,
+        sizes=tuple(sizes),
         min_bus_bandwidth=read.positive_number("preflightMinBusBandwidth"),
     )
 

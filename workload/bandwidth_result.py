@@ -8,6 +8,7 @@ from workload.nccl_tests import Figures, Row, Table
 from workload.quality import SHOWN
 from workload.verdict import Verdict
 
+NO_SIZE = "is not a size in bytes such as 64M or 1G, a multiple of 4"
 # The table shows two decimals.
 _ROUNDED = 0.0051
 

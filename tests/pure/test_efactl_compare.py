@@ -154,6 +154,10 @@ def test_settings_of_a_stack_without_a_comparison_mean_the_least_one(folder: Pat
         ({"compareMinSpeedup": "fast"}, "compareMinSpeedup: 'fast' must be a finite number above 0"),
         ({"compareMinSpeedup": -1}, "must be a finite number above 0"),
         ({"compareSteps": 4}, "4 steps: at least 8"),
+        ({"preflightSizes": ["1M", "huge"]}, "preflightSizes: 'huge' is not a size in bytes such as 64M"),
+        ({"preflightSizes": "[6]"}, "preflightSizes: '6' is not a size in bytes .* a multiple of 4"),
+        ({"preflightSizes": "1M"}, "preflightSizes: '1M' is not a list"),
+        ({"preflightSizes": {"a": 1}}, "is not a list"),
         ({"compareRepeats": 2}, "2 repeats: fewer than 3"),
     ],
 )

@@ -121,6 +121,10 @@ def test_every_field_is_a_declared_setting_of_its_room() -> None:
         ({"jobEnv": {"RAY_DEDUP_LOGS": "1"}}, "ray-train-efa:jobEnv: 'RAY_DEDUP_LOGS' is set by the job itself"),
         ({"gateMaxEvalLoss": "-1"}, "ray-train-efa:gateMaxEvalLoss: '-1' must be a finite number above 0"),
         ({"preflightSizes": ["64M", "all"]}, "ray-train-efa:preflightSizes: 'all' is not a size in bytes such as 64M"),
+        (
+            {"preflightSizes": ["6"]},
+            "ray-train-efa:preflightSizes: '6' is not a size in bytes such as 64M or 1G, a mult",
+        ),
         ({"preflightMinBusBandwidth": "0"}, "preflightMinBusBandwidth: '0' must be a finite number above 0"),
         ({"compareRepeats": 2}, "ray-train-efa:compareRepeats: '2' must be 0 (no comparison) or at least 3"),
         ({"compareSteps": 7}, "ray-train-efa:compareSteps: '7' must be at least 8"),
