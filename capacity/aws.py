@@ -1,10 +1,11 @@
 """Where boto3's sessions and clients are made: as whom, with which patience, and what is said when AWS refuses."""
 
 import functools
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from botocore.exceptions import (  # type: ignore[import-untyped]
 from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 
 from capacity.causes import Cause, Sorted, cause_of
-from workload.errors import ReportedError
+from workload.errors import BadInputError, ReportedError
 
 # For questions that name no region; the identity is the same in each of a partition.
 _ANY_REGION = "us-east-1"
@@ -69,10 +70,13 @@ AS_ENVIRONMENT = Access()
 def access_of(setting: Callable[[str], Any]) -> Access:
     """As a stack's own settings have it; `setting` gives one by its full name, None where it is not set."""
     roles = setting("aws:assumeRoles") or []
-    return Access(
-        profile=str(setting("aws:profile") or ""),
-        role_arn=next((str(role["roleArn"]) for role in roles), ""),
-    )
+    if isinstance(roles, str):  # as `pulumi config set` leaves it without --path
+        with suppress(ValueError):
+            roles = json.loads(roles)
+    if not isinstance(roles, list):
+        raise BadInputError(f"aws:assumeRoles: '{roles}' is no list of {{roleArn: arn:...}}")
+    arns = [str(role.get("roleArn", "")) for role in roles if isinstance(role, dict)]
+    return Access(profile=str(setting("aws:profile") or ""), role_arn=next(iter(arns), ""))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +89,13 @@ class Identity:
 def client(service: str, region: str = "", *, access: Access = AS_ENVIRONMENT) -> Any:
     """A client of boto3, which threads may share. AWS_ENDPOINT_URL leads it elsewhere, as it does every AWS tool.
 
-    Raises AwsRefusedError where the profile or its credentials cannot be used.
+    Raises AwsRefusedError where the profile, its credentials or the endpoint cannot be used.
     """
     try:
         # boto3 makes clients of one session from one thread at a time only.
         with _MAKING:
             return _client(service, region, access)
-    except AWS_ERRORS as error:
+    except (*AWS_ERRORS, ValueError) as error:  # ValueError: an endpoint or a role that is none
         raise refused(error, f"a client for {service}", region=region) from None
 
 
@@ -106,7 +110,7 @@ def credentials(access: Access) -> dict[str, str]:
         if found is None:
             raise NoCredentialsError
         frozen = found.get_frozen_credentials()
-    except AWS_ERRORS as error:
+    except (*AWS_ERRORS, ValueError) as error:
         raise refused(error, "credentials") from None
     token = {"AWS_SESSION_TOKEN": frozen.token} if frozen.token else {}
     return {"AWS_ACCESS_KEY_ID": frozen.access_key, "AWS_SECRET_ACCESS_KEY": frozen.secret_key, **token}
@@ -188,6 +192,8 @@ def _session(access: Access) -> Any:
     session = boto3.session.Session(profile_name=access.profile or None)
     if not access.role_arn:
         return session
+    if not access.role_arn.startswith("arn:"):
+        raise ValueError(f"'{access.role_arn}' of aws:assumeRoles is no role's ARN")
     source = session.get_credentials()
     if source is None:
         raise NoCredentialsError

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from efactl.stack_names import FOLDER, file_of
-from training.storage import S3_SCHEME, is_location
+from training.storage import S3_SCHEME
 from workload.errors import BadInputError, ReportedError
+from workload.record_copies import is_no_place
 
 if TYPE_CHECKING:
     from capacity.aws import Access
@@ -40,10 +41,10 @@ def sources(given: Sequence[str] | None, stack: str | None) -> Iterator[Sources]
     if not place or access is None:
         yield Sources(places=(own,))
         return
-    if "://" in place and not is_location(place):
-        unread = f"{SETTING} of stack {stack}: '{place}' is neither a folder nor s3://bucket/prefix"
-        yield Sources(places=(own,), unread=(unread,))
+    if wrong := is_no_place(place):
+        yield Sources(places=(own,), unread=(f"{SETTING} of stack {stack}: '{place}' {wrong}",))
         return
+    place = place if place.startswith(S3_SCHEME) else str(FOLDER / place)
     try:
         credentials = _credentials(access) if place.startswith(S3_SCHEME) else {}
     except ReportedError as error:
@@ -67,14 +68,11 @@ def _is_there(stack: str) -> bool:
 
 
 def _of_stack(name: str) -> "tuple[str, Access | None]":
-    """Its recordsPath, a folder in full, and as whom AWS is asked."""
+    """Its recordsPath, and as whom AWS is asked."""
     from efactl.stack import Stack
 
     stack = Stack(name)
-    path = str(stack.config(SETTING) or "").strip().rstrip("/")
-    if not path:
-        return "", None
-    return path if "://" in path else str(FOLDER / path), stack.access()
+    return str(stack.config(SETTING) or "").strip(), stack.access()
 
 
 def _credentials(access: "Access") -> dict[str, str]:

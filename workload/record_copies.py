@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from training.storage import S3_SCHEME
+from training.storage import S3_SCHEME, is_location
 from workload.run_folder import ERROR, LOG, RECORD
 
 # In this order: whoever sees a record finds its log beside it. Checkpoints stay where they are.
@@ -29,6 +29,17 @@ class RecordsPlace:
     def of(self, folder: Path) -> str:
         """Where the copies of a run's folder go."""
         return f"{self.path.rstrip('/')}/{folder.name}"
+
+
+def is_no_place(path: str) -> str:
+    """What is wrong with a recordsPath, to be said after it; empty where nothing is."""
+    if path.rstrip("/").endswith(".json"):
+        return "has a record's name, not a folder's: the commands that read runs would take it for one"
+    if path.startswith(S3_SCHEME):
+        return "" if is_location(path) else "is not s3://bucket/prefix"
+    if "://" in path or path.startswith("~"):
+        return "is neither a folder (absolute, or relative to the project) nor s3://bucket/prefix"
+    return ""
 
 
 def place_in(props: Mapping[str, Any]) -> RecordsPlace | None:
@@ -110,10 +121,13 @@ def _told(what: str, target: str, folder: Path, problem: str, say: Callable[[str
 
 def _problem_of(place: RecordsPlace, folder: Path, names: Sequence[str]) -> str:
     """Copies the files of those names that are there. What went wrong and what to do about it; empty: nothing did."""
-    files = [path for name in names if (path := folder / name).is_file()]
-    if place.path.startswith(S3_SCHEME):
-        return _to_s3(place, files, place.of(folder))
-    return _to_folder(files, Path(place.of(folder)))
+    try:
+        files = [path for name in names if (path := folder / name).is_file()]
+        if place.path.startswith(S3_SCHEME):
+            return _to_s3(place, files, place.of(folder))
+        return _to_folder(files, Path(place.of(folder)))
+    except Exception as error:  # whatever it is, it is no failure of a run that may have cost a night
+        return f"{type(error).__name__}: {error}: correct {_SETTING}"
 
 
 def _to_folder(files: Sequence[Path], target: Path) -> str:

@@ -166,6 +166,8 @@ def test_a_place_that_is_set_later_gets_the_run_that_is_there(run: Path, tmp_pat
         ),
         ({"path": f"s3://{BUCKET}/x", "profile": "nobody"}, "The config profile (nobody) could not be found"),
         ({"path": "/dev/null/records"}, "Not a directory: make /dev/null/records writable for whoever runs pulumi"),
+        ({"path": f"s3://{BUCKET}/x", "role_arn": "admin"}, "'admin' of aws:assumeRoles is no role's ARN"),
+        ({"path": "/tmp/a\0b"}, "embedded null byte: correct recordsPath"),
     ],
 )
 def test_a_copy_that_fails_is_one_line_and_no_failure(
@@ -205,6 +207,18 @@ def test_nobody_that_answers_at_the_endpoint_is_said_within_its_patience(
         aws.forget()
     said = warning(capsys)
     assert "127.0.0.1:9" in said and "check the network" in said
+
+
+def test_an_endpoint_that_is_none_is_a_warning_and_no_failure_of_the_run(
+    run: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_environment(monkeypatch, {"AWS_ENDPOINT_URL": "minio:9000"})
+    aws.forget()
+    try:
+        assert created(gate(run, in_bucket("nowhere")))["copy"] == ""
+    finally:
+        aws.forget()
+    assert "Invalid endpoint: minio:9000" in warning(capsys)
 
 
 def test_a_reader_never_sees_a_record_without_its_log(run: Path, tmp_path: Path) -> None:

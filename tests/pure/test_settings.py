@@ -93,6 +93,7 @@ def test_every_field_is_a_declared_setting_of_its_room() -> None:
         ({"recordsPath": "s3://bucket/a b"}, "ray-train-efa:recordsPath: 's3://bucket/a b' is not s3://bucket/prefix"),
         ({"recordsPath": "gs://bucket/runs"}, "ray-train-efa:recordsPath: 'gs://bucket/runs' is neither a folder"),
         ({"recordsPath": "~/records"}, "ray-train-efa:recordsPath: '~/records' is neither a folder"),
+        ({"recordsPath": "s3://bbb/x.json"}, "ray-train-efa:recordsPath: 's3://bbb/x.json' has a record's name"),
         ({"recordsPath": "runs"}, "ray-train-efa:recordsPath: 'runs' is inside runs/, where every run is kept already"),
         ({"recordsPath": "x/../runs/team"}, "ray-train-efa:recordsPath: 'x/../runs/team' is inside runs/"),
         ({"jobDeadlineSeconds": 0}, "ray-train-efa:jobDeadlineSeconds: '0' must be at least 1"),
@@ -212,6 +213,10 @@ def test_records_go_to_a_folder_or_a_bucket(path: str) -> None:
     records = load(recordsPath=path).records
     assert records.path == path.rstrip("/")
     assert records.inputs()["path"] == records.path
+
+
+def test_the_root_folder_is_a_place_and_not_nowhere() -> None:
+    assert load(recordsPath="/").records.inputs()["path"] == "/"
 
 
 def test_records_go_nowhere_unless_they_are_told_to() -> None:
