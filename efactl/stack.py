@@ -17,7 +17,7 @@ import yaml
 from capacity.pulumi_cli import PulumiCli, pulumi_command, pulumi_environment
 from efactl.stack_names import FOLDER as FOLDER
 from efactl.stack_names import file_of
-from workload.errors import ReportedError
+from workload.errors import BadInputError, ReportedError
 from workload.head import Head
 from workload.kubernetes_access import KubernetesAccess
 
@@ -59,7 +59,14 @@ class Stack:
         return access_of(self.foreign_config)
 
     def _configured(self) -> dict[str, Any]:
-        return (yaml.safe_load(self.file.read_text()) or {}).get("config") or {}
+        try:
+            content = yaml.safe_load(self.file.read_text(encoding="utf-8")) or {}
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise BadInputError(f"{self.file} is no YAML: {' '.join(str(error).split())}") from None
+        config = (content.get("config") or {}) if isinstance(content, dict) else None
+        if not isinstance(config, dict):
+            raise BadInputError(f"{self.file} holds no settings: they are `name: value` below `config:`")
+        return config
 
     def run(self, command: Sequence[str], *, aside: bool) -> int:
         """Runs `pulumi COMMAND -s NAME` with this terminal; `aside` leaves standard output to the caller's facts.

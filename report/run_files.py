@@ -55,8 +55,7 @@ class Places:
         """Raises BadInputError where nothing, or more than one, is meant; ReportedError where it cannot be read."""
         if (named := _named(asked)) is not None:
             return named
-        chosen = [self._folders[name] for name in meant(asked, self._folders)]
-        found = [one for one in side_by_side(_of_folder, chosen) if one is not None]
+        found = [one for name in meant(asked, self._folders) if (one := _best(self._folders[name])) is not None]
         if len(found) == 1:
             return found[0]
         if found:
@@ -69,21 +68,26 @@ class Places:
         raise BadInputError(f"no run '{asked}' in {where}, and no such file; {self._known_runs()}{not_read}")
 
     @functools.cached_property
-    def _folders(self) -> Mapping[str, Folder]:
-        """What may be a run, by its id: of the first place that has it."""
-        folders: dict[str, Folder] = {}
+    def _folders(self) -> Mapping[str, Sequence[Folder]]:
+        """What may be a run, by its id, in the order of the places that have it."""
+        folders: dict[str, list[Folder]] = {}
         for told in self.told:
             place = place_of(told)
             try:
-                for folder in deeper(look(place, may_be_absent=self._may_be_absent)):
-                    folders.setdefault(folder.name, folder)
+                looked = look(place, may_be_absent=self._may_be_absent)
             except OSError as error:
                 self._unread.append(f"{told}: {error.strerror or error}")
+                continue
+            there, unread = deeper(looked)
+            self._unread += unread
+            for folder in there:
+                folders.setdefault(folder.name, []).append(folder)
         return folders
 
     def _known_runs(self) -> str:
-        known = [one.folder.name for one in side_by_side(_of_folder, list(self._folders.values())) if one is not None]
-        return f"there are {_listed(sorted(known))}" if known else "there is none yet: `efactl up` makes one"
+        everything = [folder for folders in self._folders.values() for folder in folders]
+        known = sorted({name for name in side_by_side(_name_of_run, everything) if name})
+        return f"there are {_listed(known)}" if known else "there is none yet: `efactl up` makes one"
 
 
 def load(files: RunFiles, label: str = "") -> Run:
@@ -123,6 +127,20 @@ def _of_folder(folder: Folder) -> RunFiles | None:
         raise ReportedError(f"{folder} cannot be read: {refused.strerror or refused}") from refused
     record, error, log = (name if name in there else None for name in (RECORD, ERROR, LOG))
     return RunFiles(folder=folder, record=record, error=error, log=log) if there else None
+
+
+def _best(folders: Sequence[Folder]) -> RunFiles | None:
+    """Of those of one id the first with a record, else the first with anything of a run, as `efactl runs` has it."""
+    found = [one for one in map(_of_folder, folders) if one is not None]
+    return next((one for one in found if one.record is not None), found[0] if found else None)
+
+
+def _name_of_run(folder: Folder) -> str:
+    """Empty where it is none, or nobody can tell."""
+    try:
+        return folder.name if files_of(folder) else ""
+    except OSError:
+        return ""
 
 
 def _read(folder: Folder, name: str) -> dict[str, Any]:

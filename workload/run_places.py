@@ -1,5 +1,6 @@
 """Where runs are: the places that a user names, on this machine or in S3, and the folders of runs in them."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ def place_of(told: str) -> Place:
         return Place(told=told, folder=open_folder(where), record=record)
     if not told.strip():
         raise BadInputError("--from names no folder")
-    path = Path(told).resolve()
+    path = Path(os.path.realpath(told))  # which, unlike resolve(), takes links that lead in a circle
     names_record = path.is_file() or (path.suffix == _JSON and not path.is_dir())
     folder = open_folder(str(path.parent if names_record else path))
     return Place(told=told, folder=folder, record=path.name if names_record else "")
@@ -77,10 +78,15 @@ def look(place: Place, *, may_be_absent: bool = False) -> Looked:
     )
 
 
-def deeper(looked: Looked) -> list[Folder]:
-    """With the folders in the comparisons. Raises OSError where the storage refuses."""
-    below = side_by_side(_below, looked.comparisons)
-    return [*looked.folders, *(folder for folders in below for folder in folders)]
+def deeper(looked: Looked) -> tuple[list[Folder], list[str]]:
+    """With the folders in the comparisons; and of each of those that cannot be read, why."""
+    folders, unread = list(looked.folders), []
+    for comparison, below in zip(looked.comparisons, side_by_side(_below, looked.comparisons), strict=True):
+        if isinstance(below, OSError):
+            unread.append(f"{comparison}: {below.strerror or below}")
+        else:
+            folders += below
+    return folders, unread
 
 
 def files_of(folder: Folder) -> frozenset[str]:
@@ -97,8 +103,13 @@ def side_by_side(ask: Callable[[Folder], T], folders: Sequence[Folder]) -> list[
         return list(pool.map(ask, folders))
 
 
-def _below(folder: Folder) -> list[Folder]:
-    return [folder / name for name in sorted(folder.names())]
+def _below(folder: Folder) -> list[Folder] | OSError:
+    try:
+        return [folder / name for name in sorted(folder.names())]
+    except NotADirectoryError:  # a file somebody keeps there, whose name begins as a comparison's does
+        return []
+    except OSError as error:
+        return error
 
 
 def _bucket_of(folder: Folder) -> Folder:

@@ -16,6 +16,8 @@ from tests.support import report_runs
 from tests.support.recorded import NAME, kept
 from tests.training.s3_server import BUCKET, S3Server, serving, set_environment
 from training import s3 as s3_storage
+from training.storage import LocalFolder
+from workload.errors import BadInputError
 
 ROOT = Path(__file__).parents[2]
 DENIED = "ListObjectsV2 denied with the credentials of AWS_ACCESS_KEY_ID"
@@ -97,13 +99,46 @@ def test_a_bucket_out_of_reach_is_told_and_the_rest_is_listed(
     assert "aaaa-1" in said.out
 
 
-def test_a_setting_that_is_no_place_is_told_by_its_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("gs://bucket/records", "is neither a folder"),
+        ("s3://", "is not s3://bucket/prefix"),
+        ("team.json", "has a record's name"),
+    ],
+)
+def test_a_setting_that_is_no_place_is_told_by_its_name(
+    place: str, words: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kept(project / "runs", "aaaa-1", stack="dev")
-    records_in(project, "gs://bucket/records")
+    records_in(project, place)
     assert main(["runs", "list", "-s", "dev"]) == ExitCode.FAILED
     said = capsys.readouterr()
-    assert "not read: recordsPath of stack dev: 'gs://bucket/records' is neither a folder" in said.err
+    assert f"not read: recordsPath of stack dev: '{place}' {words}" in said.err
     assert "aaaa-1" in said.out
+
+
+@pytest.mark.parametrize("content", [b"config: [", b"hello", b"config: [1]", b"\xff\xfe"])
+def test_a_stack_s_file_that_is_damaged_is_told_and_no_traceback(
+    content: bytes, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(project / "runs", "aaaa-1", stack="dev")
+    (project / "Pulumi.dev.yaml").write_bytes(content)
+    for words in (["runs", "list"], ["runs", "show", "aaaa"], ["report", "aaaa"]):
+        assert main([*words, "-s", "dev"]) == ExitCode.BAD_INPUT
+        assert str(project / "Pulumi.dev.yaml") in capsys.readouterr().err
+
+
+def test_a_role_is_read_from_a_list_and_from_its_json() -> None:
+    role = "arn:aws:iam::123456789012:role/x"
+    told: list[object] = [[{"roleArn": role}], json.dumps([{"roleArn": role}])]
+    for roles in told:
+        assert aws.access_of({"aws:assumeRoles": roles}.get).role_arn == role
+    for nothing in (None, [], [{}]):
+        assert aws.access_of({"aws:assumeRoles": nothing}.get).role_arn == ""
+    for wrong in (role, {"roleArn": role}, "5"):
+        with pytest.raises(BadInputError, match="aws:assumeRoles"):
+            aws.access_of({"aws:assumeRoles": wrong}.get)
 
 
 def test_s3_is_reached_as_the_stack_s_profile_says(
@@ -259,3 +294,50 @@ def test_a_place_that_was_named_must_be_there(project: Path, capsys: pytest.Capt
     for words in (["report", "1111"], ["runs", "list"]):
         assert main([*words, "--from", "nowhere"]) == ExitCode.BAD_INPUT
         assert "nowhere: there is no such folder" in capsys.readouterr().err
+
+
+def test_what_a_place_has_besides_its_runs_hides_none_of_them(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report_runs.gloo(project / "runs")
+    (project / "runs" / "compare-before-and-after.html").write_text("a page that somebody keeps there")
+    comparison = project / "runs" / "compare-20261130T085310Z"
+    report_runs.sockets(comparison)
+    assert main(["report", "1111", "-o", str(tmp_path / "page.html")]) == ExitCode.OK
+    assert main(["report", "3333", "-o", str(tmp_path / "page.html")]) == ExitCode.OK
+    names = LocalFolder.names
+
+    def refusing(folder: LocalFolder) -> list[str]:
+        if folder.path == comparison:
+            raise PermissionError(13, "Permission denied")
+        return names(folder)
+
+    monkeypatch.setattr(LocalFolder, "names", refusing)
+    capsys.readouterr()
+    assert main(["report", "1111", "-o", str(tmp_path / "page.html")]) == ExitCode.OK
+    assert capsys.readouterr().err == f"not read: {comparison}: Permission denied\n"
+    assert main(["report", "3333"]) == ExitCode.BAD_INPUT
+
+
+def test_a_record_counts_before_what_a_run_without_one_left(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that was followed on another machine: only its log, or nothing, is on this one."""
+    team = tmp_path / "team"
+    whole = report_runs.efa(team)
+    places = ["--from", str(project / "runs"), "--from", str(team)]
+    left = project / "runs" / whole.name
+    left.mkdir(parents=True)
+    for name in (None, "job.log"):
+        if name is not None:
+            (left / name).write_text("the first lines\n")
+        assert main(["report", "2222", *places, "--json", "-o", str(tmp_path / "page.html")]) == ExitCode.OK
+        assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "proven", name or "an empty folder"
+
+
+def test_links_that_lead_in_a_circle_are_a_place_that_cannot_be_read(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    assert main(["runs", "list", "--from", str(tmp_path / "circle")]) == ExitCode.FAILED
+    assert "circle: Too many levels of symbolic links" in capsys.readouterr().err
