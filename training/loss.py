@@ -112,5 +112,5 @@ def _sum_with_product(total: torch.Tensor | None, left: torch.Tensor, right: tor
         if total is None:
             return torch.mm(left, right, out_dtype=torch.float32)
         return torch.addmm(total, left, right, out_dtype=torch.float32, out=total)
-    product = left.float() @ right.float()
-    return product if total is None else total.add_(product)
+    left, right = left.float(), right.float()
+    return left @ right if total is None else total.addmm_(left, right)

@@ -134,6 +134,7 @@ def test_a_role_is_read_from_a_list_and_from_its_json() -> None:
     told: list[object] = [[{"roleArn": role}], json.dumps([{"roleArn": role}])]
     for roles in told:
         assert aws.access_of({"aws:assumeRoles": roles}.get).role_arn == role
+    nothing: object
     for nothing in (None, [], [{}]):
         assert aws.access_of({"aws:assumeRoles": nothing}.get).role_arn == ""
     for wrong in (role, {"roleArn": role}, "5"):

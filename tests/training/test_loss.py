@@ -1,8 +1,11 @@
 """Seeds are 0 throughout; the reference is torch's own cross-entropy over full logits, in float64 where it matters."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from training.loss import IGNORED, chunk_tokens_for, linear_cross_entropy
 
@@ -92,6 +95,23 @@ def test_labels_that_are_all_ignored_give_zero_and_no_gradient() -> None:
     assert loss.item() == 0.0
     assert hidden.grad is not None
     assert not hidden.grad.any()
+
+
+def test_chunks_of_float32_are_summed_in_the_memory_of_the_first() -> None:
+    """A model's head may be of some gigabytes, and the plan has its gradient once."""
+    made = []
+
+    class Watch(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = function(*args, **(kwargs or {}))
+            if function is torch.ops.aten.mm.default and result.shape == (WORDS, WIDTH):
+                made.append(result)
+            return result
+
+    hidden, weight, labels = problem(torch.float32)
+    with Watch():
+        linear_cross_entropy(hidden, weight, labels, chunk_tokens=16)
+    assert len(made) == 1
 
 
 def test_no_chunk_holds_more_than_its_share_of_the_logits() -> None:
