@@ -88,8 +88,10 @@ class Unit:
         found = list(_own_parameters(self._modules))
         ranks = found[0][2].device_mesh.shape[-1]
         even = [(m, n, p) for m, n, p in found if p.ndim > 1 and p.shape[0] % ranks == 0]
-        if len(even) == len(found):
-            even.remove(min(even, key=lambda one: one[2].numel()))  # FSDP reduces nothing where it finds no gradient
+        taken = {id(p) for _, _, p in even}
+        trained = [one for one in even if one[2].requires_grad]
+        if trained and not any(p.requires_grad for _, _, p in found if id(p) not in taken):
+            even.remove(min(trained, key=lambda one: one[2].numel()))  # FSDP reduces nothing where it finds no gradient
         received = 0
         for module, name, parameter in even:
             elements = parameter.numel() // ranks

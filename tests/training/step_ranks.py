@@ -37,6 +37,8 @@ class Case:
     steps: int = STEPS
     share_memory: bool = False
     """As GPUs of a node do."""
+    only_matrices: bool = False
+    """Learn; norms and biases are frozen."""
 
 
 def model() -> torch.nn.Module:
@@ -92,6 +94,9 @@ def run_all(rank: int, world_size: int, folder: Path, cases: dict[str, Case]) ->
 
 def run(rank: int, folder: Path, case: Case) -> None:
     objective = CausalLoss(model(), chunk_tokens=16)
+    for parameter in objective.parameters():
+        if case.only_matrices and parameter.ndim == 1:
+            parameter.requires_grad_(False)
     checkpoint_activations(objective, case.checkpointing)
     options = None if case.sharding is None else Sharding(**case.sharding, peer_copies=case.share_memory)
     if options is not None:

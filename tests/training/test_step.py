@@ -85,6 +85,16 @@ def test_ranks_that_read_each_others_memory_learn_the_very_same(name: str, four:
         assert torch.equal(shared_weights[weight], right), weight
 
 
+def test_what_is_frozen_takes_no_gradient_of_its_unit_with_it(tmp_path: Path) -> None:
+    """Split over two every matrix goes by shared memory, and FSDP has norms and biases only."""
+    case = Case({"precision": "mixed"}, ["a", "a"], steps=2, only_matrices=True)
+    both = trained(tmp_path, 2, {"by gloo": case, "shared": replace(case, share_memory=True)})
+    (told, weights), (shared_told, shared_weights) = both.values()
+    assert shared_told == told
+    for weight, right in weights.items():
+        assert torch.equal(shared_weights[weight], right), weight
+
+
 def test_a_gradient_that_is_not_finite_stops_every_rank_and_changes_nothing(tmp_path: Path) -> None:
     run_ranks(RANKS, step_ranks.run_broken, tmp_path, 2)
     for rank in range(RANKS):
