@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from training.gpu_peaks import GIB, Gpu
-from training.loss import chunk_tokens_for
+from training.loss_chunks import chunk_tokens_for
 
 OUTSIDE_TORCH = 1.5 * GIB
 """CUDA's context, cuBLAS' and NCCL's buffers: on the GPU, but not torch's to count."""

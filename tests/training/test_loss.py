@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from training.loss import IGNORED, chunk_tokens_for, linear_cross_entropy
+from training.loss import IGNORED, linear_cross_entropy
+from training.loss_chunks import chunk_tokens_for
 
 TOKENS, WIDTH, WORDS = 50, 16, 301
 

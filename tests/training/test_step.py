@@ -87,7 +87,7 @@ def test_ranks_that_read_each_others_memory_learn_the_very_same(name: str, four:
 
 def test_what_is_frozen_takes_no_gradient_of_its_unit_with_it(tmp_path: Path) -> None:
     """Split over two every matrix goes by shared memory, and FSDP has norms and biases only."""
-    case = Case({"precision": "mixed"}, ["a", "a"], steps=2, only_matrices=True)
+    case = Case({"precision": "mixed"}, (0, 0), steps=2, only_matrices=True)
     both = trained(tmp_path, 2, {"by gloo": case, "shared": replace(case, share_memory=True)})
     (told, weights), (shared_told, shared_weights) = both.values()
     assert shared_told == told
