@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from capacity.file_backend import file_backend
 from workload.errors import ReportedError
 
 
@@ -49,6 +50,8 @@ class PulumiCli:
     def resources(self, stack: str) -> list[Mapping[str, Any]] | None:
         """What the stack's state holds, secrets encrypted; None where the backend has no such stack."""
         done = self._done("stack", "export", "--stack", stack)
+        if done.returncode != 0 and (backend := file_backend(self._folder, stack)) and backend.mend():
+            done = self._done("stack", "export", "--stack", stack)
         if done.returncode != 0:
             if "no stack named" in done.stderr:
                 return None

@@ -1,19 +1,16 @@
 """A Pulumi stack of this project, read and driven through the Pulumi CLI."""
 
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
 
-import psutil
 import yaml
 
+from capacity.file_backend import PROJECT as PROJECT
+from capacity.file_backend import FileBackend, file_backend
 from capacity.pulumi_cli import PulumiCli, pulumi_command, pulumi_environment
 from efactl.stack_names import FOLDER as FOLDER
 from efactl.stack_names import file_of
@@ -24,7 +21,6 @@ from workload.kubernetes_access import KubernetesAccess
 if TYPE_CHECKING:
     from capacity.aws import Access
 
-PROJECT = "ray-train-efa"
 JOB_TYPE = "pulumi-python:dynamic/workload:RayTrainJob"
 LOCAL_CLUSTER_TYPE = "pulumi-python:dynamic/infra:LocalRayCluster"
 KUBERNETES_PROVIDER_TYPE = "pulumi:providers:kubernetes"
@@ -98,17 +94,22 @@ class Stack:
 
     def answer(self, command: Sequence[str]) -> str:
         """The standard output of `pulumi COMMAND -s NAME`. Raises ReportedError with what it said on failure."""
-        done = subprocess.run(
+        done = self._ask(command)
+        if done.returncode != 0 and (backend := self._files()) and backend.mend():
+            done = self._ask(command)
+        if done.returncode != 0:
+            hint = f"; `pulumi stack init {self.name}` makes it" if "no stack named" in done.stderr else ""
+            raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}{hint}")
+        return done.stdout
+
+    def _ask(self, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             [pulumi_command(), *command, "-s", self.name],
             cwd=FOLDER,
             env=pulumi_environment(),
             capture_output=True,
             text=True,
         )
-        if done.returncode != 0:
-            hint = f"; `pulumi stack init {self.name}` makes it" if "no stack named" in done.stderr else ""
-            raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}{hint}")
-        return done.stdout
 
     def resources(self) -> list[Mapping[str, Any]]:
         """The resources in the stack's state, secrets readable; empty where the stack holds none."""
@@ -141,39 +142,19 @@ class Stack:
         return KubernetesAccess(kubeconfig=inputs.get("kubeconfig") or "", context=inputs.get("context") or "")
 
     def release_dead_locks(self) -> list[str]:
-        """Removes locks that a killed `pulumi` of this machine left in a file backend; says which."""
-        released = []
-        for lock in self._locks():
-            try:
-                holder = json.loads(lock.read_text())
-                dead = holder["hostname"] == socket.gethostname() and not psutil.pid_exists(int(holder["pid"]))
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
-            if dead:
-                lock.unlink(missing_ok=True)
-                released.append(f"released the lock of a pulumi (pid {holder['pid']}) that no longer runs")
-        return released
+        """Removes what a killed `pulumi` of this machine left in a file backend, locks and torn files; says which."""
+        backend = self._files()
+        return [*backend.release_dead_locks(), *backend.mend()] if backend else []
 
     def check_unlocked(self) -> None:
         """Raises ReportedError where another pulumi is at work on it (told by a file backend): what it has under way is
         not what a killed one left. Dead locks are released before."""
-        for lock in self._locks():
-            try:
-                holder = json.loads(lock.read_text())
-                named = f"pid {holder['pid']} on {holder['hostname']}"
-            except (OSError, ValueError, KeyError, TypeError):
-                named = str(lock)
+        backend = self._files()
+        if backend and (holder := backend.holder()):
             raise ReportedError(
-                f"another pulumi is at work on stack {self.name} ({named}): nothing was changed. Run it again once "
+                f"another pulumi is at work on stack {self.name} ({holder}): nothing was changed. Run it again once "
                 "that one has ended"
             )
-
-    def _locks(self) -> list[Path]:
-        backend = urlparse(self._backend())
-        if backend.scheme != "file":
-            return []
-        folder = Path(backend.path) / ".pulumi" / "locks" / "organization" / PROJECT / self.name
-        return sorted(folder.glob("*.json"))
 
     def settle(
         self, say: Callable[[str], None], *, region: str, name: str, access: "Access"
@@ -185,12 +166,8 @@ class Stack:
 
         return settle(PulumiCli(FOLDER), self.name, say, region=region, name=name, access=access)
 
-    def _backend(self) -> str:
-        chosen = os.environ.get("PULUMI_BACKEND_URL")
-        own = FOLDER / ".state"
-        if chosen or not (self.config("platform") == "local" or _holds(own, self.name)):
-            return chosen or ""
-        return own.as_uri()
+    def _files(self) -> FileBackend | None:
+        return file_backend(FOLDER, self.name, own=self.config("platform") == "local")
 
 
 def _newest(resources: Sequence[Mapping[str, Any]], token: str) -> Mapping[str, Any] | None:
@@ -212,11 +189,6 @@ def _local_head(outputs: Mapping[str, Any]) -> Head:
         address=outputs["address"],
         token=outputs["token"],
     )
-
-
-def _holds(backend: Path, stack: str) -> bool:
-    """As .venv/bin/pulumi decides it: a stack that is in the project's state stays there, whatever its settings say."""
-    return (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists()
 
 
 def plain(value: Any) -> Any:
