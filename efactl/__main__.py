@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from efactl import completion
+from efactl import completion, interruption
 from efactl.arguments import (
     capacity,
     compare,
@@ -107,4 +107,5 @@ def _flushed(code: ExitCode) -> int:
 
 
 if __name__ == "__main__":
+    interruption.keep()
     sys.exit(main())

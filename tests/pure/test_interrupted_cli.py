@@ -101,3 +101,34 @@ def test_a_reader_that_is_gone_is_no_traceback(tmp_path: Path) -> None:
     os.close(write)
     assert done.returncode == 1
     assert done.stderr == ""
+
+
+IN_A_FINALIZER = """
+import os, signal, sys, time, weakref
+from efactl import interruption
+
+class Connection: ...
+
+def close():
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):
+        pass
+
+if sys.argv[1] == "kept":
+    interruption.keep()
+connection = Connection()
+weakref.finalize(connection, close)
+try:
+    del connection
+    time.sleep(3)
+    print("lost")
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+@pytest.mark.parametrize(("how", "came"), [("python's own", "lost"), ("kept", "heard")])
+def test_a_ctrl_c_that_strikes_while_a_connection_is_closed_is_not_lost(how: str, came: str) -> None:
+    done = subprocess.run([sys.executable, "-c", IN_A_FINALIZER, how], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == came
+    assert ("KeyboardInterrupt" in done.stderr) == (came == "lost")
