@@ -23,24 +23,17 @@ class FileBackend:
         """Removes locks that a killed `pulumi` of this machine left; says which."""
         released = []
         for lock in self._locks():
-            try:
-                holder = json.loads(lock.read_text())
-                dead = holder["hostname"] == socket.gethostname() and not psutil.pid_exists(int(holder["pid"]))
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
-            if dead:
+            pid, host = _holder(lock)
+            if pid is not None and host == socket.gethostname() and not psutil.pid_exists(pid):
                 lock.unlink(missing_ok=True)
-                released.append(f"released the lock of a pulumi (pid {holder['pid']}) that no longer runs")
+                released.append(f"released the lock of a pulumi (pid {pid}) that no longer runs")
         return released
 
     def holder(self) -> str:
         """Who has the stack locked; empty: nobody."""
         for lock in self._locks():
-            try:
-                holder = json.loads(lock.read_text())
-                return f"pid {holder['pid']} on {holder['hostname']}"
-            except (OSError, ValueError, KeyError, TypeError):
-                return str(lock)
+            pid, host = _holder(lock)
+            return str(lock) if pid is None else f"pid {pid} on {host}"
         return ""
 
     def mend(self) -> list[str]:
@@ -77,6 +70,15 @@ def file_backend(folder: Path, stack: str, *, own: bool = False) -> FileBackend 
     root = folder / OWN
     in_it = (root / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists()
     return FileBackend(root, stack) if own or in_it else None
+
+
+def _holder(lock: Path) -> tuple[int | None, str]:
+    """The process that made a lock, and its machine; None where the lock does not tell."""
+    try:
+        told = json.loads(lock.read_text())
+        return int(told["pid"]), str(told["hostname"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None, ""
 
 
 def _is_torn(attributes: Path) -> bool:

@@ -6,7 +6,7 @@ import json
 import math
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -82,29 +82,28 @@ def _plan(stack: Stack, *, repeats: int | None, steps: int | None, bandwidth: bo
 
 
 def _arms(setting: Any, expect: str) -> Arms:
-    if isinstance(setting, str):
-        try:
-            setting = json.loads(setting or "{}")
-        except ValueError:
-            raise BadInputError(f"compareArms: '{setting}' is not an object") from None
-    if setting is not None and not isinstance(setting, Mapping):
-        raise BadInputError(f"compareArms: '{setting}' is not an object")
-    return arms_of(setting or {}, expect, reserved=(*FIXED_ENV, RUN_VARIABLE))
+    return arms_of(_value("compareArms", setting, dict, "an object"), expect, reserved=(*FIXED_ENV, RUN_VARIABLE))
 
 
 def _sizes(setting: Any) -> list[str]:
-    if isinstance(setting, str):
-        try:
-            setting = json.loads(setting or "[]")
-        except ValueError:
-            raise BadInputError(f"preflightSizes: '{setting}' is not a list") from None
-    if setting is not None and not isinstance(setting, list):
-        raise BadInputError(f"preflightSizes: '{setting}' is not a list")
-    sizes = [str(size).strip() for size in setting or []]
+    sizes = [str(size).strip() for size in _value("preflightSizes", setting, list, "a list")]
     for size in sizes:
         if bytes_of(size) is None:
             raise BadInputError(f"preflightSizes: '{size}' {NO_SIZE}")
     return sizes
+
+
+def _value(name: str, setting: Any, kind: type, what: str) -> Any:
+    """A setting of that kind, as a value or as JSON text; empty is an empty one."""
+    value = setting
+    if isinstance(setting, str):
+        try:
+            value = json.loads(setting) if setting else None
+        except ValueError:
+            raise BadInputError(f"{name}: '{setting}' is not {what}") from None
+    if value is not None and not isinstance(value, kind):
+        raise BadInputError(f"{name}: '{value}' is not {what}")
+    return value or kind()
 
 
 def _number(name: str, setting: Any) -> float | None:
