@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from capacity import file_backend
 from tests.support.project import Project
 
 TRIVIAL = """
@@ -84,7 +85,7 @@ def compare_unchanged(project: Project, folder: Path, rounds: int) -> None:
     (folder / ".state").mkdir()
     trivial = Project.__new__(Project)
     trivial.folder, trivial.stack = folder, "trivial"
-    trivial.environment = {**project.environment, "PULUMI_BACKEND_URL": (folder / ".state").as_uri()}
+    trivial.environment = {**project.environment, "PULUMI_BACKEND_URL": file_backend.url_of(folder / ".state")}
     trivial.must("stack", "init", "trivial")
     trivial.must("up", "--yes", "--skip-preview")
     times: dict[str, list[float]] = {"product": [], "trivial": []}

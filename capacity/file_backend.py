@@ -1,17 +1,31 @@
-"""A stack's files in a file backend: the locks of who works on it, and what a `pulumi` that was killed leaves there."""
+"""A stack's files in a file backend: who has it locked, and what a `pulumi` leaves there that writes or was killed.
+
+gocloud.dev's fileblob writes FILE.attrs in place before it renames the new FILE: the state is always whole, but with
+half of its attributes beside it Pulumi reads nothing ("failed to load checkpoint: EOF"), and without any it does.
+`url_of` names a backend that has none.
+"""
 
 import json
 import os
 import socket
+import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlparse
+from urllib.parse import unquote
 
 import psutil
 
 PROJECT = "ray-train-efa"
 OWN = ".state"
 """In the project's folder: where .venv/bin/pulumi keeps the state of stacks of the local platform."""
+UNREADABLE = "failed to load checkpoint"
+"""What Pulumi says of a state whose attributes are torn, for the moment of a write or since their writer was killed."""
+PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""Between one try to read such a state and the next. Of tries while a `pulumi` wrote without a pause, 5 % failed."""
+
+Asked = subprocess.CompletedProcess[str]
 
 
 @dataclass(frozen=True)
@@ -37,12 +51,8 @@ class FileBackend:
         return ""
 
     def mend(self) -> list[str]:
-        """Removes attributes that were being written when their `pulumi` was killed; says which.
-
-        gocloud.dev's fileblob writes FILE.attrs in place before it renames the new FILE: the state is whole, but with
-        such attributes beside it Pulumi reads nothing ("failed to load checkpoint: EOF"), and without any it does. One
-        that is being written at this moment may go as well.
-        """
+        """Removes attributes that were being written when their `pulumi` was killed; says which. Some that are being
+        written at this moment may go as well."""
         state = self.root / ".pulumi" / "stacks" / PROJECT
         torn = [
             file
@@ -59,17 +69,34 @@ class FileBackend:
         return sorted((self.root / ".pulumi" / "locks" / "organization" / PROJECT / self.stack).glob("*.json"))
 
 
-def file_backend(folder: Path, stack: str, *, own: bool = False) -> FileBackend | None:
+def of_stack(folder: Path, stack: str, *, own: bool = False) -> FileBackend | None:
     """Where the state of a stack of the project in `folder` is, as .venv/bin/pulumi decides it; None: not in files.
 
     A stack that is in the project's own state stays there, whatever its settings say. `own`: new ones go there too.
     """
     if chosen := os.environ.get("PULUMI_BACKEND_URL"):
-        backend = urlparse(chosen)
-        return FileBackend(Path(backend.path), stack) if backend.scheme == "file" else None
+        scheme, _, rest = chosen.partition("://")
+        path = Path(unquote(rest.partition("?")[0])).expanduser()
+        return FileBackend(folder / path, stack) if scheme == "file" else None
     root = folder / OWN
     in_it = (root / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists()
     return FileBackend(root, stack) if own or in_it else None
+
+
+def url_of(root: Path) -> str:
+    """For PULUMI_BACKEND_URL: states in files below `root`, without attributes beside them."""
+    return f"{root.as_uri()}?metadata=skip"
+
+
+def read(ask: Callable[[], Asked], backend: FileBackend | None) -> Asked:
+    """What `ask` has a `pulumi` say of a stack in `backend`, also while another one writes the stack's state."""
+    for pause in PAUSES_S:
+        done = ask()
+        if backend is None or done.returncode == 0 or UNREADABLE not in done.stderr:
+            return done
+        if not backend.mend():
+            time.sleep(pause)
+    return ask()
 
 
 def _holder(lock: Path) -> tuple[int | None, str]:

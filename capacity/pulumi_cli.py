@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from capacity.file_backend import file_backend
+from capacity import file_backend
 from workload.errors import ReportedError
 
 
@@ -49,9 +49,8 @@ class PulumiCli:
 
     def resources(self, stack: str) -> list[Mapping[str, Any]] | None:
         """What the stack's state holds, secrets encrypted; None where the backend has no such stack."""
-        done = self._done("stack", "export", "--stack", stack)
-        if done.returncode != 0 and (backend := file_backend(self._folder, stack)) and backend.mend():
-            done = self._done("stack", "export", "--stack", stack)
+        backend = file_backend.of_stack(self._folder, stack)
+        done = file_backend.read(lambda: self._done("stack", "export", "--stack", stack), backend)
         if done.returncode != 0:
             if "no stack named" in done.stderr:
                 return None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from capacity import file_backend
 from capacity.file_backend import PROJECT as PROJECT
-from capacity.file_backend import FileBackend, file_backend
+from capacity.file_backend import FileBackend
 from capacity.pulumi_cli import PulumiCli, pulumi_command, pulumi_environment
 from efactl.stack_names import FOLDER as FOLDER
 from efactl.stack_names import file_of
@@ -94,9 +95,7 @@ class Stack:
 
     def answer(self, command: Sequence[str]) -> str:
         """The standard output of `pulumi COMMAND -s NAME`. Raises ReportedError with what it said on failure."""
-        done = self._ask(command)
-        if done.returncode != 0 and (backend := self._files()) and backend.mend():
-            done = self._ask(command)
+        done = file_backend.read(lambda: self._ask(command), self._files())
         if done.returncode != 0:
             hint = f"; `pulumi stack init {self.name}` makes it" if "no stack named" in done.stderr else ""
             raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}{hint}")
@@ -167,7 +166,7 @@ class Stack:
         return settle(PulumiCli(FOLDER), self.name, say, region=region, name=name, access=access)
 
     def _files(self) -> FileBackend | None:
-        return file_backend(FOLDER, self.name, own=self.config("platform") == "local")
+        return file_backend.of_stack(FOLDER, self.name, own=self.config("platform") == "local")
 
 
 def _newest(resources: Sequence[Mapping[str, Any]], token: str) -> Mapping[str, Any] | None:

@@ -1,10 +1,13 @@
 """Which run a stack asks for, and which one it did last: what decides whether GPU nodes are needed."""
 
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pulumi
 
+from capacity.file_backend import PAUSES_S, UNREADABLE
 from infra import ray_cluster_manifest
 from infra.eks_settings import EksSettings
 from infra.ray_cluster import RayClusterArgs
@@ -45,6 +48,19 @@ def key_of(settings: Settings, eks: EksSettings) -> str:
 
 def done() -> str:
     """The key in the stack's outputs, as its last `up` left them; "" where there is none."""
+    return str(_outputs().get(OUTPUT) or "")
+
+
+def _outputs() -> Mapping[str, Any]:
+    """The stack's own, which the engine may be writing at this moment: it saves what it makes beside the program."""
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    found = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value
-    return str(((found or {}).get("outputs") or {}).get(OUTPUT) or "")
+    for pause in (*PAUSES_S, None):
+        try:
+            found = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value
+            break
+        except Exception as error:
+            # The SDK raises no narrower one.
+            if pause is None or UNREADABLE not in str(error):
+                raise
+            time.sleep(pause)
+    return (found or {}).get("outputs") or {}

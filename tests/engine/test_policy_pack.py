@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from capacity import file_backend
 from policy.rules import RESOURCE_RULES, STACK_RULES
 from tests.support.echo_provider import echo_provider
 from tests.support.policy_breaks import Break, broken, one_break_a_rule
@@ -35,7 +36,7 @@ class Program:
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("PULUMI_")},
             "PATH": f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "PULUMI_BACKEND_URL": (folder / ".state").as_uri(),
+            "PULUMI_BACKEND_URL": file_backend.url_of(folder / ".state"),
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

@@ -1,4 +1,4 @@
-"""A state that a `pulumi` left torn, killed in the middle of a write, against the real CLI."""
+"""A state whose attributes are torn: a `pulumi` writes them now, or was killed then. Against the real CLI."""
 
 import json
 import os
@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from capacity import file_backend, pulumi_cli
 from capacity.file_backend import PROJECT, FileBackend
 from capacity.pulumi_cli import PulumiCli, pulumi_command
 from efactl import stack as module
 from efactl.stack import Stack
+from tests.support.project import ROOT
+from tests.support.standin_stack import Stack as SmallStack
 
 pytestmark = pytest.mark.engine
 
@@ -68,3 +71,58 @@ def test_whole_attributes_stay_and_so_do_other_stacks(state: Path) -> None:
     assert backend.mend() == []
     assert state.with_name("dev.json.attrs").read_bytes() == whole
     assert other.exists()
+
+
+def test_attributes_that_are_whole_again_a_moment_later_are_waited_for(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attributes, whole = state.with_name("dev.json.attrs"), state.with_name("dev.json.attrs").read_text()
+    # A `pulumi` that is at work ends its write between the read and the look at what was torn.
+    beside = tmp_path / "pulumi"
+    beside.write_text(
+        f'#!/bin/sh\n"{pulumi_command()}" "$@"\ncode=$?\nprintf %s \'{whole}\' >"{attributes}"\nexit $code\n'
+    )
+    beside.chmod(0o755)
+    for place in (module, pulumi_cli):
+        monkeypatch.setattr(place, "pulumi_command", lambda: str(beside))
+    by_cli = partial(PulumiCli(tmp_path / "project").resources, "dev")
+    for read in (by_cli, Stack("dev").resources):
+        attributes.write_text("")
+        assert [one["urn"] for one in read() or []] == [URN]
+
+
+@pytest.mark.parametrize(
+    "url", ["file://~/its%20state", "file://./its%20state", "file://{home}/its%20state?metadata=skip"]
+)
+def test_a_backend_in_files_is_found_as_pulumi_finds_it(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", url.format(home=tmp_path))
+    found = file_backend.of_stack(tmp_path, "dev")
+    assert found is not None
+    assert found.root == tmp_path / "its state"
+
+
+WRITES_WHILE_IT_READS = """
+import pulumi
+from infra import last_run
+
+class Part(pulumi.ComponentResource):
+    def __init__(self, name: str) -> None:
+        super().__init__("a:b:Part", name)
+
+for number in range(250):
+    Part(f"part-{number}")
+    assert last_run.done() == ""
+"""
+
+
+def test_a_program_reads_its_stacks_outputs_while_the_engine_writes_them(tmp_path: Path) -> None:
+    """Some 12 of the 250 reads fall into a write of the state, in files with attributes as a user's own backend is."""
+    stack = SmallStack(tmp_path, WRITES_WHILE_IT_READS)
+    stack.environment["PULUMI_BACKEND_URL"] = (tmp_path / "backend").as_uri()
+    stack.environment["PYTHONPATH"] = str(ROOT)
+    done = stack.run("up", "--yes", "--skip-preview", "-s", "test")
+    assert done.returncode == 0, done.stdout
+    assert "251 created" in done.stdout

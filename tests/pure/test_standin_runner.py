@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from capacity import file_backend
 from tools.setup import pins
 from tools.standin import engine, settings_file
 from tools.standin.__main__ import main
@@ -38,7 +39,7 @@ def test_no_account_cluster_or_backend_of_the_users_is_led_to(place: Place) -> N
     }
     found = engine.environment(place, users)
     assert not {"AWS_PROFILE", "AWS_SECRET_ACCESS_KEY", "KUBECONFIG", "PULUMI_ACCESS_TOKEN"} & set(found)
-    assert found["PULUMI_BACKEND_URL"] == place.backend.as_uri()
+    assert found["PULUMI_BACKEND_URL"] == file_backend.url_of(place.backend)
     assert found["PULUMI_HOME"] == str(place.home)
     assert found["LANG"] == "C.UTF-8"
     assert found["PATH"].split(":") == [str(place.commands), str(pins.VENV / "bin"), "/usr/bin"]

@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 import yaml
 
+from capacity import file_backend
+
 ROOT = Path(__file__).parents[2]
 QUICK = Path(__file__).parent / "quick_training"
 COPIED = (
@@ -64,7 +66,7 @@ class Project:
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "RAY_"))},
             "PATH": f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "PULUMI_BACKEND_URL": (folder / ".state").as_uri(),
+            "PULUMI_BACKEND_URL": file_backend.url_of(folder / ".state"),
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from capacity import file_backend
 from tools.standin import calls, plugins, tokens
 from tools.standin.account import Account
 from tools.standin.aws_cli import VARIABLE
@@ -84,7 +85,7 @@ class Stack:
             **{key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "AWS_"))},
             "PATH": f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "PULUMI_HOME": str(folder / "home"),
-            "PULUMI_BACKEND_URL": (folder / "backend").as_uri(),
+            "PULUMI_BACKEND_URL": file_backend.url_of(folder / "backend"),
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

@@ -16,7 +16,8 @@ STAND_IN = r"""#!/bin/sh
 case "$*" in
   "stack init "*)
     [ -z "$INIT_FAILS" ] || { echo "error: $INIT_FAILS" >&2; exit 255; }
-    folder=${PULUMI_BACKEND_URL#file://}/.pulumi/stacks/ray-train-efa
+    folder=${PULUMI_BACKEND_URL#file://}
+    folder=${folder%%\?*}/.pulumi/stacks/ray-train-efa
     mkdir -p "$folder" && : >"$folder/$3.json"
     echo "$PULUMI_BACKEND_URL" >>"${0%/*}/created"
     echo "Created stack '$3'"
@@ -61,7 +62,7 @@ class Clone:
             path.write_text(text)
             path.chmod(0o755)
         self.launcher = self.project / ".venv" / "bin" / "pulumi"
-        self.local_backend = f"file://{self.project}/.state"
+        self.local_backend = f"file://{self.project}/.state?metadata=skip"
 
     def start(self, *arguments: str, cwd: Path | None = None, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from capacity import file_backend
 from tools.pull_request.events import Preview, read
 from tools.pull_request.touched import settings_file
 from tools.setup import pins
@@ -56,7 +57,7 @@ def of_nothing(source: Source, stack: str) -> Preview:
     env = {
         **os.environ,
         "PATH": _path(source, os.environ),
-        "PULUMI_BACKEND_URL": place.backend.as_uri(),
+        "PULUMI_BACKEND_URL": file_backend.url_of(place.backend),
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }

@@ -131,7 +131,8 @@ if [ -z "${PULUMI_CONFIG_PASSPHRASE+set}" ] && [ -z "${PULUMI_CONFIG_PASSPHRASE_
 fi
 [ -z "${PULUMI_BACKEND_URL:-}" ] || exec "$cli" "$@"
 
-PULUMI_BACKEND_URL=file://$project/.state
+# Without attributes beside each file, which are torn while they are written (capacity/file_backend.py).
+PULUMI_BACKEND_URL=file://$project/.state?metadata=skip
 export PULUMI_BACKEND_URL
 # It holds secrets under an empty passphrase: nobody else's to read.
 [ -d "$project/.state" ] || mkdir -p -m 700 "$project/.state" || exit 1

@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from capacity import file_backend
 from tools.setup import pins
 from tools.setup.console import SetupError
 from tools.standin import commands, plugins
@@ -23,7 +24,7 @@ def environment(place: Place, inherited: Mapping[str, str]) -> dict[str, str]:
         **{key: value for key, value in inherited.items() if not key.startswith(_FOREIGN)},
         "PATH": path,
         "PULUMI_HOME": str(place.home),
-        "PULUMI_BACKEND_URL": place.backend.as_uri(),
+        "PULUMI_BACKEND_URL": file_backend.url_of(place.backend),
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # Every plugin is in the home; the engine would fetch the real ones.
