@@ -35,7 +35,8 @@ def sources(given: Sequence[str] | None, stack: str | None) -> Iterator[Sources]
     """
     own = str(FOLDER / "runs")
     if given:
-        yield Sources(places=tuple(given), given=True)
+        with _environment({}):
+            yield Sources(places=tuple(given), given=True)
         return
     place, access = ("", None) if stack is None or not _is_there(stack) else _of_stack(stack)
     if not place or access is None:
@@ -88,15 +89,18 @@ def _credentials(access: "Access") -> dict[str, str]:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """This process's own with these credentials in place of those it has; none: as it is."""
-    if not variables:
-        yield
-        return
-    from training.s3 import forget
+def _environment(credentials: Mapping[str, str]) -> Iterator[None]:
+    """This process's own with these credentials in place of those it has; none: with those.
 
-    before = {name: os.environ.pop(name, None) for name in CREDENTIALS}
-    os.environ.update(variables)
+    A bucket's region is its own, whatever region the shell or the stack works in, so AWS is asked for it; where an
+    endpoint stands for AWS, which knows of none, the shell's stays.
+    """
+    from training.s3 import forget
+    from training.s3_environment import REGIONS, endpoint
+
+    replaced = (*(CREDENTIALS if credentials else ()), *(() if endpoint() else REGIONS))
+    before = {name: os.environ.pop(name, None) for name in replaced}
+    os.environ.update(credentials)
     forget()
     try:
         yield

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
 
 def endpoint() -> str | None:
     """Of the environment, as every AWS SDK reads it; pyarrow does so for URIs only."""
@@ -11,7 +13,7 @@ def endpoint() -> str | None:
 
 def region(bucket: str) -> str:
     """Of the environment, else the bucket's own, which only AWS itself can be asked for."""
-    told = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    told = next(filter(None, map(os.environ.get, REGIONS)), None)
     if told:
         return told
     if endpoint():

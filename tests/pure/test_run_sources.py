@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.fs
 import pytest
 
 import efactl.run_sources
@@ -176,6 +177,33 @@ def test_s3_is_reached_as_the_stack_s_profile_says(
     assert f"not read: s3://{BUCKET}/sources/profiled: " in said.err and "nobody" in said.err
     assert "aaaa-1" in said.out
     aws.forget()
+
+
+@pytest.mark.parametrize("by_stack", [True, False])
+def test_a_bucket_is_asked_in_its_own_region_whatever_the_shells_is(
+    by_stack: bool, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without an endpoint, so that pyarrow's own question to AWS is replaced here: it cannot be reached."""
+    asked: list[str] = []
+
+    def bucket_region(bucket: str) -> str:
+        asked.append(bucket)
+        return "eu-central-1"
+
+    def file_system(**options: object) -> None:
+        raise OSError(f"this is {options['region']}")
+
+    monkeypatch.setattr(pyarrow.fs, "resolve_s3_region", bucket_region)
+    monkeypatch.setattr(pyarrow.fs, "S3FileSystem", file_system)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    records_in(project, "s3://teams-bucket/runs", aws__region="us-east-2")
+    assert main(["runs", "list", *(["-s", "dev"] if by_stack else ["--from", "s3://teams-bucket/runs"])]) != ExitCode.OK
+    assert "this is eu-central-1" in capsys.readouterr().err
+    assert set(asked) == {"teams-bucket"}
+    assert (os.environ["AWS_REGION"], os.environ["AWS_DEFAULT_REGION"]) == ("us-west-2", "us-west-2")
 
 
 def test_a_stack_that_is_no_more_keeps_its_records_and_one_that_never_was_is_a_mistake(
