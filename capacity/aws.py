@@ -38,8 +38,9 @@ _PATIENCE = Config(
     max_pool_connections=20,
     user_agent_extra="ray-train-efa",
 )
-# What boto3 raises for what AWS, the network or the credentials refuse.
-AWS_ERRORS = (ClientError, BotoCoreError, ResponseParserError)
+# What boto3 raises for what AWS, the network or the credentials refuse; the last for credentials that are expired when
+# they are fetched, which a clock that is ahead makes of every role's.
+AWS_ERRORS = (ClientError, BotoCoreError, ResponseParserError, RuntimeError)
 _NEVER_SENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 
 

@@ -89,6 +89,12 @@ _REFUSED = _rule(
 CLOCK = _rule(
     Cause.CREDENTIALS, "stop", "this machine's clock and AWS's are more than some minutes apart: set the clock (NTP)"
 )
+_FETCHED_EXPIRED = _rule(
+    Cause.CREDENTIALS,
+    "stop",
+    "the credentials are expired as soon as they are fetched: set this machine's clock (NTP), or mend what the profile "
+    "gets them from (credential_process, a saved session)",
+)
 
 SETTING = _rule(Cause.SETTING, "stop", "what is asked for cannot be: correct the setting that the message names")
 _TYPE = _rule(Cause.SETTING, "stop", "there is no such instance type in this region: correct gpuInstanceType")
@@ -216,6 +222,7 @@ _BY_WORDS: tuple[tuple[str, Rule], ...] = (
     ("signature expired", CLOCK),
     ("signature not yet current", CLOCK),
     ("difference between the request time and the current time", CLOCK),
+    ("refreshed credentials are still expired", _FETCHED_EXPIRED),
     ("sso session has expired", _SSO),
     ("sso session associated with this profile has expired", _SSO),
     ("the config profile", _PROFILE),

@@ -1,5 +1,6 @@
 """What is said where AWS cannot be asked: before anything is made, and with what to do."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,18 @@ def test_each_refusal_of_who_asks_says_what_to_do(
     error = refusal()
     assert says in str(error)
     assert "in us-west-2" in str(error)
+
+
+def test_credentials_that_are_expired_when_they_come_are_said(
+    aws: AwsServer, environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = {"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c"}
+    (tmp_path / "told.json").write_text(json.dumps({**told, "Expiration": "2020-01-01T00:00:00Z"}))
+    (tmp_path / "config").write_text(f"[profile mine]\ncredential_process = cat {tmp_path}/told.json\n")
+    environment.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    error = refusal(Access(profile="mine"))
+    assert error.sorted.cause == Cause.CREDENTIALS
+    assert "set this machine's clock" in str(error)
 
 
 def test_an_endpoint_that_is_not_there_is_said(environment: pytest.MonkeyPatch) -> None:
