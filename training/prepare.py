@@ -26,8 +26,8 @@ from training.token_files import MANIFEST, SUFFIX, read_manifest, write_rows
 from training.tokenise import HELD_OUT, TRAIN, Half, half_of, tokenised
 from training.tokenizer import load_tokenizer
 
-_FORMAT = 1
-"""Of the files; with another, what an older version prepared is not found."""
+_FORMAT = 2
+"""Of the files and of what is a document; with another, what an older version prepared is not found."""
 
 Report = dict[str, Any]
 ForEach = Callable[[Callable[[int], Report], int], list[Report]]

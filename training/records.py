@@ -11,9 +11,9 @@ from training.sources import JSON_LINES, PARQUET, TEXT_FILES, Source
 
 UNIT_BYTES = 32 << 20
 """What one task reads: enough to pack well, little enough to keep in memory several times over."""
-WHOLE_BYTES = 1 << 20
-"""A text file beyond this is a collection, and so is the only one."""
 SECTION_CHARACTERS = 16 << 10
+"""A text file is cut into documents of about this. Nothing but the file decides where: a document that changed with the
+files beside it would come to the other half, and what is held out of one data set would not be known in another."""
 _AHEAD_BYTES = 64 << 10
 
 
@@ -91,9 +91,6 @@ def _text_of(record: Mapping[str, Any], place: str, settings: DataSettings) -> s
 def _texts(source: Source, piece: Piece) -> Iterator[str]:
     with source.opened(piece.path) as file:
         lines = [line.decode("utf-8", "replace") for line in read_lines(file, piece.start, piece.end)]
-    if len(source.sizes) > 1 and source.sizes[piece.path] <= WHOLE_BYTES:
-        yield "".join(lines)
-        return
     section: list[str] = []
     length = 0
     for line in lines:

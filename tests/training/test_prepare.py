@@ -71,6 +71,30 @@ def test_what_a_validation_data_set_holds_is_not_trained_on(tmp_path: Path) -> N
     assert "told nowhere else" in half_in(folder, HELD_OUT)
 
 
+def write_book(file: Path, first: int) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("\n\n".join(numbered_texts(first + 1000, longest=200)[first:]))
+
+
+def test_a_text_file_that_is_held_out_may_lie_within_the_data_set(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_book(data / "learnt.txt", 0)
+    write_book(data / "validation.txt", 1000)
+    folder = prepared(data, tmp_path, validation_dataset=str(data / "validation.txt"))
+    assert numbers(half_in(folder, TRAIN)) == set(range(1000))
+    assert numbers(half_in(folder, HELD_OUT)) == set(range(1000, 2000))
+
+
+def test_a_file_more_moves_nothing_of_a_text_file_to_the_other_half(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_book(data / "a.txt", 0)
+    before = numbers(half_in(prepared(data, tmp_path, validation_share=0.3), HELD_OUT))
+    (data / "b.txt").write_text("a note")
+    after = prepared(data, tmp_path, validation_share=0.3)
+    assert before and before == numbers(half_in(after, HELD_OUT))
+    assert not before & numbers(half_in(after, TRAIN))
+
+
 @pytest.mark.usefixtures("small_units")
 def test_an_epoch_and_the_held_out_rows_of_all_ranks_together_are_the_whole_data_set(tmp_path: Path) -> None:
     data = write_texts(tmp_path / "data", numbered_texts(120))

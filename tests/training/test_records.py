@@ -77,7 +77,7 @@ def test_conversations_come_from_parquet_as_from_json_lines(tmp_path: Path) -> N
     assert first == {"messages": conversation} and second == {"messages": conversation, "source": "x"}
 
 
-def test_small_text_files_of_a_folder_are_a_document_each(tmp_path: Path) -> None:
+def test_short_text_files_of_a_folder_are_a_document_each(tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text("# B\n\n" + "long " * 10_000)
     (tmp_path / "a.txt").write_text("A")
     (tmp_path / ".git").mkdir()
@@ -86,7 +86,14 @@ def test_small_text_files_of_a_folder_are_a_document_each(tmp_path: Path) -> Non
     assert [text[:4] for text in read(tmp_path)] == ["A", "# B\n"]
 
 
-def test_the_only_text_file_is_cut_at_blank_lines_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
+def test_a_text_file_is_cut_the_same_whatever_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("".join(f"{number} " * 400 + "\n\n" for number in range(100)))
+    alone = read(tmp_path)
+    (tmp_path / "note.txt").write_text("a note")
+    assert read(tmp_path) == [*alone, "a note"]
+
+
+def test_a_long_text_file_is_cut_at_blank_lines_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     paragraphs = [f"{number} " * 400 + "\n\n" for number in range(100)]
     (tmp_path / "book.txt").write_text("".join(paragraphs))
     sections = read(tmp_path)
