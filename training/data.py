@@ -112,6 +112,10 @@ class Dataset:
     key: str
     """Of what is in it; a position in one data set means nothing in another."""
     pad: int = 0
+    dropped: int = 0
+    """Documents that came into no sequence, for they had nothing to predict in one."""
+    cut: int = 0
+    """Conversations that lost a part of their answers."""
 
     def position(self, consumed: int) -> dict[str, Any]:
         """What a checkpoint keeps so that a run goes on at the sample after `consumed`."""
@@ -124,7 +128,13 @@ class Dataset:
 
     def described(self) -> dict[str, Any]:
         """For the run's record."""
-        return {"key": self.key, "sequences": len(self.train), "heldOut": len(self.held_out)}
+        return {
+            "key": self.key,
+            "sequences": len(self.train),
+            "heldOut": len(self.held_out),
+            "dropped": self.dropped,
+            "cut": self.cut,
+        }
 
     def train_batch(self, consumed: int, micro_step: int, rank: int, world_size: int, rows: int) -> Batch:
         """This rank's `rows` sequences; `consumed` samples were trained on before this step, by all ranks together."""
@@ -179,7 +189,7 @@ def open_dataset(config: TrainConfig, vocab_size: int, prepared: Folder | None =
     settings = DataSettings.of(config)
     train: Rows
     held_out: Rows
-    pad, largest = 0, 0
+    pad, largest, dropped, cut = 0, 0, 0, 0
     if settings.dataset == RANDOM:
         train = RandomRows(vocab_size, settings.seq_len, (settings.seed, _TRAIN))
         held_out = RandomRows(vocab_size, settings.seq_len, (settings.seed, _HELD_OUT))
@@ -205,13 +215,14 @@ def open_dataset(config: TrainConfig, vocab_size: int, prepared: Folder | None =
         directory = on_this_node(prepared)
         train, held_out = (TokenRows(directory, files[half], settings.seq_len) for half in (TRAIN, HELD_OUT))
         largest, key = max(manifest[half]["largest_token"] for half in (TRAIN, HELD_OUT)), prepared.name
+        dropped, cut = (manifest[TRAIN][name] + manifest[HELD_OUT][name] for name in ("dropped", "cut"))
     if largest >= vocab_size:
         raise TrainingError(
             f"--model_id {settings.model_id}: its tokenizer makes tokens up to {largest} and the model knows "
             f"{vocab_size}; try --dataset {RANDOM}"
         )
     by_document = settings.attention == DOCUMENTS and settings.dataset != RANDOM
-    return Dataset(train, held_out, settings.seq_len, settings.seed, by_document, key, pad)
+    return Dataset(train, held_out, settings.seq_len, settings.seed, by_document, key, pad, dropped, cut)
 
 
 def english_texts() -> list[str]:

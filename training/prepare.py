@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.data_settings import TEXT, DataSettings
+from training.data_settings import CHAT, TEXT, DataSettings
 from training.errors import TrainingError
 from training.packing import TARGET, TOKEN, pack
 from training.records import Unit, documents, plan
@@ -28,6 +28,8 @@ from training.tokenizer import load_tokenizer
 
 _FORMAT = 2
 """Of the files and of what is a document; with another, what an older version prepared is not found."""
+
+_SUMMED = ("rows", "documents", "dropped", "cut", "tokens", "predicted")
 
 Report = dict[str, Any]
 ForEach = Callable[[Callable[[int], Report], int], list[Report]]
@@ -57,17 +59,16 @@ class Task:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the tasks are parallel already
         tokenizer = load_tokenizer(self.settings.model_id)
         halves = {TRAIN: Half(), HELD_OUT: Half()}
-        empty = 0
         held_out: set[int] = set()
         tokens = tokenised(documents(self.source, self.units[number], self.settings), tokenizer, self.settings)
         for text_print, words in tokens:
             if text_print in self.left_out:
                 continue
             half = self.half or half_of(text_print, self.settings)
-            empty += not halves[half].add(words, self.settings)
+            halves[half].add(words, self.settings)
             if half == HELD_OUT:
                 held_out.add(text_print)
-        report: Report = {"number": number, "empty": empty, "prints": sorted(held_out)}
+        report: Report = {"number": number, "prints": sorted(held_out)}
         for name, content in halves.items():
             file = f"{name}-{self.source.digest()[:8]}-{number:05d}{SUFFIX}"
             rows = pack(content.parts, self.settings.seq_len, tokenizer.pad)
@@ -77,6 +78,8 @@ class Task:
                 "file": file,
                 "rows": len(rows),
                 "documents": content.documents,
+                "dropped": content.dropped,
+                "cut": content.cut,
                 "tokens": sum(min(len(part), self.settings.seq_len) for part in content.parts),
                 "predicted": int(((rows & TARGET) != 0).sum()),
                 "largest_token": int((rows & TOKEN).max()) if len(rows) else 0,
@@ -122,7 +125,7 @@ def prepare(settings: DataSettings, storage: Folder, for_each: ForEach = through
     manifest = {"seconds": time.perf_counter() - started, "seq_len": settings.seq_len, **_sum(reports)}
     for half, cause in ((TRAIN, "too much"), (HELD_OUT, "nothing")):
         if not manifest[half]["rows"]:
-            raise TrainingError(_no_rows(settings, half, cause))
+            raise TrainingError(_no_rows(settings, half, cause, manifest[half]["dropped"]))
     with storage_errors(folder):
         folder.write_json(MANIFEST, manifest)
     return folder
@@ -135,10 +138,14 @@ def described(folder: Folder) -> str:
     train, held_out = manifest[TRAIN], manifest[HELD_OUT]
     places = (train["rows"] + held_out["rows"]) * manifest["seq_len"]
     full = (train["tokens"] + held_out["tokens"]) / places
-    return (
+    dropped, cut = (train[name] + held_out[name] for name in ("dropped", "cut"))
+    lost = [f"{dropped:,} dropped, with nothing to learn in their first {manifest['seq_len']:,} tokens"] * bool(dropped)
+    lost += [f"{cut:,} lost the end of what is to be learnt"] * bool(cut)
+    told = (
         f"{train['documents']:,} documents in {train['rows']:,} sequences of {manifest['seq_len']:,} tokens, "
         f"{held_out['documents']:,} held out in {held_out['rows']:,}; {full:.2%} of their places filled"
     )
+    return "; ".join([told, *lost])
 
 
 def data_key(settings: DataSettings, source: Source, validation: Source | None) -> str:
@@ -175,16 +182,19 @@ def _run(
 
 
 def _sum(reports: Sequence[Report]) -> Report:
-    total: Report = {"empty": sum(report["empty"] for report in reports)}
+    total: Report = {}
     for half in (TRAIN, HELD_OUT):
+        total[half] = {name: sum(report[half][name] for report in reports) for name in _SUMMED}
         told = [report[half] for report in reports if report[half]["rows"]]
-        total[half] = {name: sum(part[name] for part in told) for name in ("rows", "documents", "tokens", "predicted")}
         total[half]["files"] = [[part["file"], part["rows"]] for part in told]
         total[half]["largest_token"] = max((part["largest_token"] for part in told), default=0)
     return total
 
 
-def _no_rows(settings: DataSettings, half: str, cause: str) -> str:
+def _no_rows(settings: DataSettings, half: str, cause: str, dropped: int) -> str:
+    if settings.dataset_format == CHAT and dropped:
+        part = "to learn from" if half == TRAIN else "held out"
+        return f"--seq_len {settings.seq_len}: of the {dropped:,} conversations {part} no answer begins within that"
     if settings.validation_dataset:
         which = settings.dataset if half == TRAIN else settings.validation_dataset
         return f"--{'dataset' if half == TRAIN else 'validation_dataset'} {which}: no document left to learn from"

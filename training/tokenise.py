@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from training.chat import conversation, messages_of, render
 from training.data_settings import CHAT, DataSettings
 from training.errors import TrainingError
-from training.packing import Words, document, pack, pieces
+from training.packing import TARGET, Words, document, pack, pieces
 from training.split import fingerprint, is_held_out
 from training.tokenizer import ConversationError, Tokenizer
 
@@ -22,15 +24,20 @@ class Half:
 
     parts: list[Words] = field(default_factory=list)
     documents: int = 0
+    dropped: int = 0
+    """Documents that have nothing to predict: of a conversation, no answer in its first seq_len tokens."""
+    cut: int = 0
+    """Conversations of whose answers a part lies behind those."""
 
-    def add(self, words: Words, settings: DataSettings) -> bool:
-        """False where the document has nothing to predict."""
-        if settings.dataset_format == CHAT:
-            words = words[: settings.seq_len + 1]  # an answer's rest would be learnt without its question
+    def add(self, words: Words, settings: DataSettings) -> None:
+        behind = words[:0]
+        if settings.dataset_format == CHAT:  # an answer's rest would be learnt without its question
+            words, behind = np.split(words, [settings.seq_len + 1])
         parts = pieces(words, settings.seq_len)
         self.parts += parts
         self.documents += bool(parts)
-        return bool(parts)
+        self.dropped += not parts
+        self.cut += bool(parts) and bool((behind & TARGET).any())
 
 
 def tokenised(

@@ -185,7 +185,8 @@ def test_the_user_is_told_how_much_came_of_it(tmp_path: Path) -> None:
     assert manifest[TRAIN]["documents"] + manifest[HELD_OUT]["documents"] == 300
     line = described(folder)
     filled = float(re.findall(r"([\d.]+)% of their places filled", line)[0])
-    assert filled > 97 and re.match(r"\d+ documents in \d+ sequences of 64 tokens, \d+ held out in \d+; ", line), line
+    whole = r"\d+ documents in \d+ sequences of 64 tokens, \d+ held out in \d+; [\d.]+% of their places filled"
+    assert filled > 97 and re.fullmatch(whole, line), "nothing was dropped or cut"
 
 
 @pytest.mark.parametrize(
@@ -223,8 +224,22 @@ def test_a_conversation_too_long_loses_its_end_and_one_without_room_for_its_answ
     told = half_in(folder, TRAIN) + half_in(folder, HELD_OUT)
     assert numbers(told) == set(range(40))
     assert max(len(found) for found in re.findall(r"(?:yes )+", told)) < 64
-    manifest = read_manifest(folder)
-    assert manifest is not None and manifest["empty"] == 1
+    line = described(folder)
+    assert line.endswith(
+        "; 1 dropped, with nothing to learn in their first 64 tokens; 1 lost the end of what is to be learnt"
+    )
+    recorded = open_dataset(_with(settings(tmp_path / "c.jsonl")), BYTE_VOCABULARY, folder).described()
+    assert (recorded["dropped"], recorded["cut"]) == (1, 1)
+
+
+def test_conversations_that_are_all_too_long_are_told_by_the_length_and_not_by_the_split(tmp_path: Path) -> None:
+    pairs = [{"prompt": f"{n} why " * 30, "completion": f"<{n}>"} for n in range(40)]
+    data = write_jsonl(tmp_path / "c.jsonl", pairs)
+    with pytest.raises(TrainingError, match=r"^--seq_len 64: of the \d\d conversations to learn from no answer begins"):
+        prepared(data, tmp_path, dataset_format=CHAT)
+    short = write_jsonl(tmp_path / "short.jsonl", [{"prompt": f"{n}?", "completion": f"<{n}>"} for n in range(9)])
+    with pytest.raises(TrainingError, match=r"^--seq_len 64: of the 40 conversations held out no answer begins"):
+        prepared(short, tmp_path, dataset_format=CHAT, validation_dataset=str(data))
 
 
 def test_copies_of_a_conversation_stay_in_one_half(tmp_path: Path) -> None:
