@@ -10,9 +10,13 @@ from training.data_settings import HUB_SCHEME
 from training.errors import TrainingError, first_line
 
 # The hub keeps every data set as parquet too, in this branch: <configuration>/<split>/0000.parquet, with "partial-"
-# before the split where it converted a part only. https://huggingface.co/docs/dataset-viewer/parquet
+# before the split where it converted its first gigabytes only. https://huggingface.co/docs/dataset-viewer/parquet
 CONVERTED = "refs/convert/parquet"
 _PARTIAL = "partial-"
+
+
+class SeveralConfigurationsError(ValueError):
+    """And none was named: main may have them all in one folder, and a mixture is not what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,10 @@ class HubFiles:
 
 
 def find_hub_files(dataset: str, suffixes: Sequence[str], argument: str = "--dataset") -> HubFiles:
-    """`dataset` is hf:name[:configuration[:split]]; the split is train by default. Raises TrainingError."""
+    """`dataset` is hf:name[:configuration[:split]]; the split is train by default. Raises TrainingError.
+
+    Of a split of which the hub has converted a part, what main has of it; that part only where it is asked for.
+    """
     name, configuration, split = _parts(dataset)
     told: list[str] = []
     for revision in (CONVERTED, "main"):
@@ -32,9 +39,13 @@ def find_hub_files(dataset: str, suffixes: Sequence[str], argument: str = "--dat
         except OSError as error:
             told.append(first_line(error))
             continue
+        paths = [path for path in sizes if path.endswith(tuple(suffixes))]
         try:
-            paths = [path for path in sizes if path.endswith(tuple(suffixes))]
+            if revision == CONVERTED:
+                configuration = configuration_of(paths, configuration)
             chosen = select_files(paths, configuration, split, converted=revision == CONVERTED)
+        except SeveralConfigurationsError as error:
+            raise TrainingError(f"{argument} {dataset}: {error}") from error
         except ValueError as error:
             told.append(str(error))
             continue
@@ -49,6 +60,18 @@ def local_copy(files: HubFiles, path: str) -> Path:
     return Path(hf_hub_download(files.repository, path, repo_type="dataset", revision=files.commit))
 
 
+def configuration_of(paths: Iterable[str], named: str | None) -> str | None:
+    """Of the converted branch: None where there is but one. Raises SeveralConfigurationsError."""
+    folders = sorted({path.partition("/")[0] for path in paths})
+    if len(folders) < 2:
+        return None if named in folders else named
+    if named is not None:
+        return named
+    if "default" not in folders:
+        raise SeveralConfigurationsError(f"name one of the configurations {', '.join(folders)}")
+    return "default"
+
+
 def select_files(paths: Iterable[str], configuration: str | None, split: str, *, converted: bool) -> list[str]:
     """Those of one configuration and split. Raises ValueError naming what there is to choose from."""
     if converted:
@@ -56,16 +79,16 @@ def select_files(paths: Iterable[str], configuration: str | None, split: str, *,
         for path in sorted(paths):
             folder, _, rest = path.partition("/")
             folders.setdefault(folder, {}).setdefault(rest.rpartition("/")[0], []).append(path)
-        if configuration is None:
-            configuration = "default" if "default" in folders else next(iter(folders), "")
-            if len(folders) > 1 and configuration != "default":
-                raise ValueError(f"name one of the configurations {', '.join(folders)}")
+        configuration = configuration or next(iter(folders), "")
         splits = folders.get(configuration, {})
-        found = splits.get(split) or splits.get(_PARTIAL + split)
-        if not found:
-            there = [f"{folder}:{name}" for folder, names in folders.items() for name in names]
-            raise ValueError(f"no {configuration}:{split}; there is {', '.join(there) or 'no parquet file'}")
-        return found
+        if split in splits:
+            return splits[split]
+        if _PARTIAL + split in splits:
+            raise ValueError(
+                f"the hub has converted a part of it only: ask for {configuration}:{_PARTIAL}{split} to learn from that"
+            )
+        there = [f"{folder}:{name}" for folder, names in folders.items() for name in names]
+        raise ValueError(f"no {configuration}:{split}; there is {', '.join(there) or 'no parquet file'}")
     word = re.compile(rf"(^|[/_.-]){re.escape(split)}([/_.-]|$)")
     belongs = re.compile(rf"(^|/){re.escape(configuration)}/") if configuration else None
     chosen = [path for path in sorted(paths) if word.search(path) and (not belongs or belongs.search(path))]

@@ -1,5 +1,7 @@
 """Data sets of the Hugging Face hub, offline: what an earlier download left in the cache."""
 
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -14,7 +16,6 @@ from training.hub_files import CONVERTED, select_files
 from training.records import documents, plan
 from training.sources import find_files
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TWO_CONFIGURATIONS = ["en/train/0000.parquet", "en/train/0001.parquet", "en/test/0000.parquet", "fr/train/0000.parquet"]
 
 
@@ -24,8 +25,7 @@ TWO_CONFIGURATIONS = ["en/train/0000.parquet", "en/train/0001.parquet", "en/test
         (TWO_CONFIGURATIONS, "en", "train", ["en/train/0000.parquet", "en/train/0001.parquet"]),
         (TWO_CONFIGURATIONS, "en", "test", ["en/test/0000.parquet"]),
         (["plain_text/train/0000.parquet"], None, "train", ["plain_text/train/0000.parquet"]),
-        (["default/train/0.parquet", "x/train/0.parquet"], None, "train", ["default/train/0.parquet"]),
-        (["default/partial-train/0000.parquet"], None, "train", ["default/partial-train/0000.parquet"]),
+        (["default/partial-train/0000.parquet"], None, "partial-train", ["default/partial-train/0000.parquet"]),
     ],
 )
 def test_the_converted_branch_has_a_folder_for_each_configuration_and_split(
@@ -55,9 +55,12 @@ def test_other_branches_are_searched_for_the_split_s_name(
 
 @pytest.mark.parametrize(
     ("configuration", "split", "said"),
-    [(None, "train", "configurations en, fr"), ("en", "dev", "no en:dev; there is en:test, en:train, fr:train")],
+    [
+        ("en", "dev", "no en:dev; there is en:test, en:train, fr:train"),
+        ("de", "train", "no de:train; there is en:test"),
+    ],
 )
-def test_what_there_is_to_choose_from_is_told(configuration: str | None, split: str, said: str) -> None:
+def test_what_there_is_to_choose_from_is_told(configuration: str, split: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         select_files(TWO_CONFIGURATIONS, configuration, split, converted=True)
 
@@ -88,22 +91,48 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def downloaded(cache: Path, revision: str, files: Mapping[str, Sequence[str]]) -> None:
+    """What the cache holds of someone/texts: parquet files of these texts."""
+    repository, commit = cache / "datasets--someone--texts", hashlib.sha256(revision.encode()).hexdigest()[:40]
+    reference = repository / "refs" / revision
+    reference.parent.mkdir(parents=True, exist_ok=True)
+    reference.write_text(commit)
+    for path, texts in files.items():
+        file = repository / "snapshots" / commit / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.table({"text": texts}), file, row_group_size=4)
+
+
+def test_a_split_that_the_hub_converted_in_part_is_read_whole_from_main_or_asked_for_as_a_part(cache: Path) -> None:
+    downloaded(cache, CONVERTED, {"default/partial-train/0000.parquet": ["one"]})
+    downloaded(cache, "main", {"files/0000.parquet": ["one", "two"]})
+    with pytest.raises(TrainingError, match=r"^--dataset hf:someone/texts: .* ask for default:partial-train to learn"):
+        find_files("hf:someone/texts")
+    assert list(find_files("hf:someone/texts:default:partial-train").sizes) == ["default/partial-train/0000.parquet"]
+    downloaded(cache, "main", {"data/train-0000.parquet": ["one", "two"]})
+    for whole in ("hf:someone/texts", "hf:someone/texts:default"):
+        assert list(find_files(whole).sizes) == ["data/train-0000.parquet"]
+
+
+def test_configurations_of_which_none_was_named_are_not_mixed(cache: Path) -> None:
+    downloaded(cache, CONVERTED, {path: ["a"] for path in TWO_CONFIGURATIONS})
+    downloaded(cache, "main", {"en/train.parquet": ["a"], "fr/train.parquet": ["b"]})
+    with pytest.raises(TrainingError, match=r"^--dataset hf:someone/texts: name one of the configurations en, fr$"):
+        find_files("hf:someone/texts")
+    downloaded(cache, CONVERTED, {"default/train/0000.parquet": ["a"]})
+    assert list(find_files("hf:someone/texts").sizes) == ["default/train/0000.parquet"]
+
+
 def test_a_downloaded_data_set_is_read_without_the_hub(cache: Path) -> None:
-    repository = cache / "datasets--someone--texts"
-    reference = repository / "refs" / CONVERTED
-    reference.parent.mkdir(parents=True)
-    reference.write_text(COMMIT)
     texts = numbered_texts(20)
-    for split, part in (("train", texts[:15]), ("validation", texts[15:])):
-        file = repository / "snapshots" / COMMIT / "default" / split / "0000.parquet"
-        file.parent.mkdir(parents=True)
-        parquet.write_table(pa.table({"text": part}), file, row_group_size=4)
+    parts = {"train": texts[:15], "validation": texts[15:]}
+    downloaded(cache, CONVERTED, {f"default/{split}/0000.parquet": part for split, part in parts.items()})
     for dataset, expected in (
         ("hf:someone/texts", texts[:15]),
         ("hf:someone/texts:default:validation", texts[15:]),
     ):
         source = find_files(dataset)
-        assert source.hub is not None and source.hub.commit == COMMIT
+        assert source.hub is not None and source.hub.repository == "someone/texts"
         told = settings(dataset)
         found = [document for unit in plan(source, told) for _, document in documents(source, unit, told)]
         assert found == expected
