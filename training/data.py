@@ -110,7 +110,7 @@ class Dataset:
     by_document: bool
     """Whether batches tell their documents apart."""
     key: str
-    """Of what is in it; a position in one data set means nothing in another."""
+    """Of the training sequences and nothing else; a position among others means nothing."""
     pad: int = 0
     dropped: int = 0
     """Documents that came into no sequence, for they had nothing to predict in one."""
@@ -214,7 +214,11 @@ def open_dataset(config: TrainConfig, vocab_size: int, prepared: Folder | None =
         files = {half: [TokenFile(*file) for file in manifest[half]["files"]] for half in (TRAIN, HELD_OUT)}
         directory = on_this_node(prepared)
         train, held_out = (TokenRows(directory, files[half], settings.seq_len) for half in (TRAIN, HELD_OUT))
-        largest, key = max(manifest[half]["largest_token"] for half in (TRAIN, HELD_OUT)), prepared.name
+        # Not the folder's name: files that were touched, copied or moved make another folder of the same sequences.
+        largest, key = (
+            max(manifest[half]["largest_token"] for half in (TRAIN, HELD_OUT)),
+            manifest[TRAIN]["digest"][:16],
+        )
         dropped, cut = (manifest[TRAIN][name] + manifest[HELD_OUT][name] for name in ("dropped", "cut"))
     if largest >= vocab_size:
         raise TrainingError(

@@ -72,10 +72,10 @@ class Task:
         for name, content in halves.items():
             file = f"{name}-{self.source.digest()[:8]}-{number:05d}{SUFFIX}"
             rows = pack(content.parts, self.settings.seq_len, tokenizer.pad)
-            if len(rows):
-                write_rows(open_folder(self.folder), file, rows)
+            digest = write_rows(open_folder(self.folder), file, rows) if len(rows) else None
             report[name] = {
                 "file": file,
+                "digest": digest,
                 "rows": len(rows),
                 "documents": content.documents,
                 "dropped": content.dropped,
@@ -149,7 +149,10 @@ def described(folder: Folder) -> str:
 
 
 def data_key(settings: DataSettings, source: Source, validation: Source | None) -> str:
-    """Of all that decides which sequences come out, and of nothing else."""
+    """Of all that decides which sequences come out, for another run to find them by; told without reading a file.
+
+    So files that were touched or copied have another, and the same sequences: these go by their digest in the manifest.
+    """
     paths = [*source.sizes, *(validation.sizes if validation else ())]
     with_fields = not all(path.endswith(TEXT_FILES) for path in paths)
     told = {
@@ -187,6 +190,7 @@ def _sum(reports: Sequence[Report]) -> Report:
         total[half] = {name: sum(report[half][name] for report in reports) for name in _SUMMED}
         told = [report[half] for report in reports if report[half]["rows"]]
         total[half]["files"] = [[part["file"], part["rows"]] for part in told]
+        total[half]["digest"] = hashlib.sha256("".join(part["digest"] for part in told).encode()).hexdigest()
         total[half]["largest_token"] = max((part["largest_token"] for part in told), default=0)
     return total
 

@@ -1,6 +1,7 @@
 """Token sequences in files that every rank reads by position."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import socket
@@ -22,8 +23,8 @@ MANIFEST, SUFFIX = "manifest.json", ".tokens"
 _WORD = np.dtype("<u4")
 
 
-def write_rows(folder: Folder, name: str, rows: Words) -> None:
-    """Whole or not at all. `rows` is (rows, seq_len + 1)."""
+def write_rows(folder: Folder, name: str, rows: Words) -> str:
+    """Whole or not at all. `rows` is (rows, seq_len + 1). Returns the digest of what the file holds."""
     content = np.ascontiguousarray(rows, dtype=_WORD).data
     with storage_errors(folder):
         if isinstance(folder, LocalFolder):
@@ -33,6 +34,7 @@ def write_rows(folder: Folder, name: str, rows: Words) -> None:
         else:
             with folder.open_write(name) as stream:
                 stream.write(content)
+    return hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 from tests.training.data_files import half_in, numbered_texts, one_after_another, settings, write_jsonl
 from tests.training.s3_server import BUCKET, S3Server
 from training import records
-from training.data import open_dataset
+from training.data import Dataset, open_dataset
 from training.data_settings import CHAT, DataSettings
 from training.errors import TrainingError
 from training.model_source import BYTE_VOCABULARY
@@ -133,6 +134,34 @@ def test_what_is_prepared_is_found_again_and_what_decides_it_makes_it_anew(tmp_p
     write_jsonl(data / "texts.jsonl", [{"text": text, "body": text} for text in numbered_texts(61)])
     others += [prepared(data, tmp_path), prepared(data, tmp_path, text_field="body")]
     assert len({first, *others}) == 6
+
+
+def test_a_position_counts_wherever_the_same_texts_lie_and_whenever_they_were_written(tmp_path: Path) -> None:
+    def opened(data: Path, **changes: Any) -> Dataset:
+        told = settings(data, **changes)
+        return open_dataset(_with(told), BYTE_VOCABULARY, prepared(data, tmp_path, **changes))
+
+    texts = numbered_texts(60)
+    data = write_texts(tmp_path / "data", texts)
+    position = opened(data).position(23)
+    os.utime(data / "texts.jsonl", (1, 1))
+    copy = write_texts(tmp_path / "copy", texts)
+    assert [opened(place).consumed(position) for place in (data, copy)] == [23, 23]
+    others = [opened(data, seed=8), opened(data, seq_len=32), opened(data, validation_share=0.4)]
+    others.append(opened(write_texts(tmp_path / "more", numbered_texts(61))))
+    others.append(opened(write_texts(tmp_path / "mixed", [*reversed(texts)])))
+    assert [other.consumed(position) for other in others] == [0] * 5
+
+
+def test_a_position_among_the_training_sequences_outlasts_another_validation_data_set(tmp_path: Path) -> None:
+    data, telling = write_texts(tmp_path / "data", numbered_texts(60)), "told nowhere else, "
+    datasets = []
+    for times in (9, 12):
+        validation = str(write_texts(tmp_path / f"validation-{times}", [telling * times]))
+        told = settings(data, validation_dataset=validation)
+        folder = prepared(data, tmp_path, validation_dataset=validation)
+        datasets.append(open_dataset(_with(told), BYTE_VOCABULARY, folder))
+    assert datasets[1].consumed(datasets[0].position(5)) == 5
 
 
 def test_the_field_of_a_text_counts_where_texts_stand_in_fields(tmp_path: Path) -> None:
