@@ -128,6 +128,8 @@ def _json(line: bytes, place: str, source: Source) -> Mapping[str, Any]:
         record = json.loads(line)
     except ValueError as error:
         raise TrainingError(f"{source.argument} {source.location}: {place} is not JSON: {first_line(error)}") from error
+    except RecursionError as error:
+        raise TrainingError(f"{source.argument} {source.location}: {place} nests too deeply to be read") from error
     if not isinstance(record, dict):
         raise TrainingError(f"{source.argument} {source.location}: {place} is no object")
     return record

@@ -38,13 +38,15 @@ class Source:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[Any]:
-        """A pyarrow file that can seek. Raises TrainingError where this node cannot read it."""
+        """A pyarrow file that can seek. Raises TrainingError where this node cannot read it, or finds it damaged."""
+        from pyarrow import ArrowException
+
         try:
             with _file_system(self.location) as system:
                 name = str(local_copy(self.hub, path)) if self.hub else path
                 with system.open_input_file(name) as file:
                     yield file
-        except OSError as error:
+        except (OSError, ArrowException, UnicodeDecodeError) as error:
             raise TrainingError(
                 f"{self.argument} {self.location}: node {socket.gethostname()}: {path}: {error}"
             ) from error
@@ -71,16 +73,17 @@ def find_files(dataset: str, argument: str = "--dataset") -> Source:
         raise TrainingError(f"{argument} {dataset}: {error}") from error
     if root.type == FileType.NotFound:
         raise TrainingError(f"{argument} {dataset}: node {socket.gethostname()} finds nothing there")
-    files = sorted((info for info in found if info.is_file and _is_known(info.path)), key=lambda info: info.path)
+    known = (info for info in found if info.is_file and _is_known(info.path, path))
+    files = sorted(known, key=lambda info: info.path)
     if not files:
         raise TrainingError(f"{argument} {dataset}: no {', '.join(SUFFIXES)} file there")
     sizes, changed = {info.path: info.size for info in files}, {info.path: info.mtime_ns or 0 for info in files}
     return Source(dataset, sizes, changed, argument=argument)
 
 
-def _is_known(path: str) -> bool:
-    """Hidden files and folders are some tool's own."""
-    return path.endswith(SUFFIXES) and "/." not in path
+def _is_known(path: str, root: str) -> bool:
+    """Hidden files and folders are some tool's own, unless the user named them or what lies above."""
+    return path.endswith(SUFFIXES) and "/." not in path.removeprefix(root.rstrip("/"))
 
 
 @contextmanager

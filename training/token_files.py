@@ -1,5 +1,6 @@
 """Token sequences in files that every rank reads by position."""
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -7,6 +8,7 @@ import shutil
 import socket
 import tempfile
 import uuid
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,8 @@ from training.storage import Folder, LocalFolder, storage_errors
 
 MANIFEST, SUFFIX = "manifest.json", ".tokens"
 _WORD = np.dtype("<u4")
+_OPEN_FILES = 128
+"""At once, of each half: a data set has one for each 32 MiB, and a process may often have 1,024 of all kinds."""
 
 
 def write_rows(folder: Folder, name: str, rows: Words) -> str:
@@ -44,25 +48,25 @@ class TokenFile:
 
 
 class TokenRows:
-    """Rows of several files, one after another.
+    """Rows of several files, one after another; for one thread at a time.
 
     Read with pread rather than through a memory map: a page that must come from disk or over the network is then waited
     for without Python's lock, and the training loop goes on meanwhile.
     """
 
     def __init__(self, directory: Path, files: Sequence[TokenFile], seq_len: int) -> None:
+        """Raises TrainingError where a file is not there, or has another size; so does read()."""
         self._words = seq_len + 1
         self._ends = np.cumsum([file.rows for file in files], dtype=np.int64)
-        try:
-            self._files = [os.open(directory / file.name, os.O_RDONLY | os.O_CLOEXEC) for file in files]
-        except OSError as error:
-            raise TrainingError(
-                f"--storage_path: node {socket.gethostname()} does not see what was prepared: {error}: "
-                "name storage that all nodes share"
-            ) from error
-        for file, descriptor in zip(files, self._files, strict=True):
-            if os.fstat(descriptor).st_size != file.rows * self._words * _WORD.itemsize:
-                raise TrainingError(f"--dataset: {directory / file.name} is damaged: delete {directory} and start anew")
+        self._paths = [directory / file.name for file in files]
+        self._open: OrderedDict[int, int] = OrderedDict()  # file to descriptor, the one read last at the end
+        for file, path in zip(files, self._paths, strict=True):
+            try:
+                size = path.stat().st_size
+            except OSError as error:
+                raise _unseen(error) from error
+            if size != file.rows * self._words * _WORD.itemsize:
+                raise _damaged(path)
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -73,12 +77,38 @@ class TokenRows:
         size = rows.itemsize * self._words
         for row, index, file in zip(rows, indices, np.searchsorted(self._ends, indices, side="right"), strict=True):
             before = int(self._ends[file - 1]) if file else 0
-            os.preadv(self._files[file], [row.data], (int(index) - before) * size)
+            if os.preadv(self._descriptor(int(file)), [row.data], (int(index) - before) * size) != size:
+                raise _damaged(self._paths[file])
         return rows
 
     def close(self) -> None:
-        while self._files:
-            os.close(self._files.pop())
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def _descriptor(self, file: int) -> int:
+        if file in self._open:
+            self._open.move_to_end(file)
+            return self._open[file]
+        if len(self._open) >= _OPEN_FILES:
+            os.close(self._open.popitem(last=False)[1])
+        try:
+            self._open[file] = os.open(self._paths[file], os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _unseen(error) from error
+        return self._open[file]
+
+
+def _unseen(error: OSError) -> TrainingError:
+    node = socket.gethostname()
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return TrainingError(f"--dataset: node {node}: {error}: raise its limit of open files (ulimit -n)")
+    return TrainingError(
+        f"--storage_path: node {node} does not see what was prepared: {error}: name storage that all nodes share"
+    )
+
+
+def _damaged(path: Path) -> TrainingError:
+    return TrainingError(f"--dataset: {path} is damaged: delete {path.parent} and start anew")
 
 
 def on_this_node(folder: Folder) -> Path:

@@ -1,5 +1,6 @@
 """Documents into words of the one half or the other: what is learnt, and what is only evaluated."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,9 @@ from training.tokenizer import ConversationError, Tokenizer
 TRAIN, HELD_OUT = "train", "held_out"
 _DOCUMENTS, _CHARACTERS = 256, 1 << 20
 """What a tokenizer is given at once: enough for its own loop, and little enough to hold as lists of integers."""
+
+_SURROGATE = re.compile("[\\ud800-\\udfff]")
+_HALF = "half of a surrogate pair, which is no character"
 
 
 @dataclass
@@ -48,17 +52,32 @@ def tokenised(
         if settings.dataset_format == CHAT:
             for place, record in some:
                 try:
-                    messages = messages_of(record)
+                    told = _messages(record)
                     words = conversation(render(record, tokenizer), tokenizer)
                 except ConversationError as error:
                     raise TrainingError(f"--dataset_format {CHAT}: {place} {error}") from error
-                # Not of the text a template makes of them, which may hold today's date.
-                yield fingerprint("\n".join(f"{message['role']}: {message['content']}" for message in messages)), words
+                yield fingerprint(told), words
             continue
+        for place, text in some:
+            if not _is_unicode(text):
+                raise TrainingError(f"--text_field {settings.text_field}: {place} has {_HALF}")
         texts = [text for _, text in some if text.strip()]
         end = [] if tokenizer.end is None else [tokenizer.end]
         for text, ids in zip(texts, tokenizer.encode(texts) if texts else [], strict=True):
             yield fingerprint(text), document([*ids, *end])
+
+
+def _messages(record: Any) -> str:
+    """What a conversation is known by: not the text a template makes of it, which may hold today's date."""
+    told = "\n".join(f"{message['role']}: {message['content']}" for message in messages_of(record))
+    if not _is_unicode(told):
+        raise ConversationError(f"has {_HALF}")
+    return told
+
+
+def _is_unicode(text: str) -> bool:
+    """Not where JSON escapes one half of a pair: no tokenizer takes that."""
+    return text.isascii() or not _SURROGATE.search(text)
 
 
 def _by_some(found: Iterator[tuple[str, Any]]) -> Iterator[list[tuple[str, Any]]]:

@@ -246,6 +246,17 @@ def test_an_error_in_any_unit_comes_out_as_it_is(tmp_path: Path) -> None:
         prepared(tmp_path / "a.jsonl", tmp_path, dataset_format=CHAT)
 
 
+def test_half_a_character_is_told_by_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "\\ud83d\\ude00 whole"}\n{"text": "bad \\ud83d end"}\n')
+    with pytest.raises(TrainingError, match=r"^--text_field text: .*a\.jsonl, line 2, has half of a surrogate pair"):
+        prepared(tmp_path / "a.jsonl", tmp_path)
+    (tmp_path / "b.jsonl").write_text('{"prompt": "2+2?", "completion": "4\\ude00"}\n')
+    with pytest.raises(
+        TrainingError, match=r"^--dataset_format chat: .*b\.jsonl, line 1, has half of a surrogate pair"
+    ):
+        prepared(tmp_path / "b.jsonl", tmp_path, dataset_format=CHAT)
+
+
 def test_a_conversation_too_long_loses_its_end_and_one_without_room_for_its_answer_all(tmp_path: Path) -> None:
     pairs = [{"prompt": f"{n} of {n}?", "completion": f"<{n}> " + "yes " * (40 if n == 3 else 2)} for n in range(40)]
     pairs.append({"prompt": "why " * 30, "completion": "<99>"})

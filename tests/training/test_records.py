@@ -116,6 +116,7 @@ def test_a_text_without_blank_lines_is_cut_all_the_same(tmp_path: Path) -> None:
         ('{"text": 3}\n', {}, r"--text_field text: .*line 1, has int there, not text"),
         ('{"text": "a"}\nhello\n', {}, r"--dataset .*a\.jsonl, line 2, is not JSON"),
         ("[1]\n", {}, r"--dataset .*line 1, is no object"),
+        ('{"text": ' + "[" * 100_000, {}, r"--dataset .*a\.jsonl, line 1, nests too deeply to be read"),
     ],
 )
 def test_what_a_line_lacks_is_told_with_its_place(
@@ -130,6 +131,27 @@ def test_plain_text_is_no_conversation(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     with pytest.raises(TrainingError, match=r"--dataset_format chat: .*a\.txt is plain text"):
         read(tmp_path, dataset_format=CHAT)
+
+
+def test_a_hidden_folder_that_the_user_named_is_read_but_for_what_is_hidden_in_it(tmp_path: Path) -> None:
+    place = tmp_path / ".cache" / "texts"
+    (place / ".git").mkdir(parents=True)
+    (place / "a.txt").write_text("a text")
+    (place / ".git" / "b.txt").write_text("not a text of the user's")
+    (place / ".c.txt").write_text("nor this one")
+    assert read(place) == read(place / "a.txt") == ["a text"]
+    assert read(place / ".c.txt") == ["nor this one"]
+
+
+def test_a_parquet_file_that_is_none_and_one_whose_text_is_no_utf_8_are_told_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    file.write_text("nothing of the kind")
+    with pytest.raises(TrainingError, match=rf"^--dataset {file}: node .*: {file}: Parquet magic bytes not found"):
+        read(file)
+    (latin,) = (pa.array([b"na\xefve"], pa.binary()),)
+    parquet.write_table(pa.table({"text": pa.StringArray.from_buffers(1, *latin.buffers()[1:])}), file)
+    with pytest.raises(TrainingError, match=rf"^--dataset {file}: node .*: {file}: 'utf-8' codec can't decode"):
+        read(file)
 
 
 @pytest.mark.parametrize("what", ["absent", "empty"])
