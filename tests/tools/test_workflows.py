@@ -16,6 +16,7 @@ from tools.workflows import actionlint
 FILES = sorted((pins.PROJECT / ".github" / "workflows").glob("*.yml"))
 PULL_REQUEST = pins.PROJECT / ".github/workflows/pull-request.yml"
 ACCEPTANCE = pins.PROJECT / ".github/workflows/acceptance.yml"
+GUIDE = pins.PROJECT / "docs/pull-requests.md"
 PINNED = re.compile(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
@@ -83,8 +84,9 @@ def test_nothing_runs_on_pull_request_target_and_nothing_is_allowed_but_by_a_job
 def test_every_job_has_a_limit_and_only_the_rights_it_uses(path: Path, name: str, job: dict[str, Any]) -> None:
     assert job["timeout-minutes"] <= 200
     rights = job["permissions"]
-    assert rights["contents"] == "read"
+    assert rights.get("contents") in (None, "read")
     used = {step.get("uses", "").split("@")[0] for step in job["steps"]}
+    assert ("contents" in rights) == ("actions/checkout" in used)
     assert ("id-token" in rights) == ("aws-actions/configure-aws-credentials" in used)
     assert ("pull-requests" in rights) == (name == "comment")
     assert set(rights) <= {"contents", "id-token", "pull-requests"}
@@ -97,11 +99,13 @@ def test_what_has_an_identity_or_a_secret_or_may_write_is_not_for_forks(
     text = yaml.safe_dump(job)
     if not ("id-token" in job["permissions"] or "pull-requests" in job["permissions"] or "secrets." in text):
         return
-    condition = job["if"]
+    condition = job.get("if", "")
     if path == PULL_REQUEST:
         assert "needs.stacks.outputs.trusted == 'true'" in condition
     elif name == "up":
-        assert "github.event.pull_request.head.repo.full_name == github.repository" in condition
+        assert job["needs"] == "allowed", "it is skipped where that job is"
+        first = read(path)["jobs"]["allowed"]["if"]
+        assert "github.event.pull_request.head.repo.full_name == github.repository" in first
     else:
         assert job["needs"] == "up" and "needs.up.result != 'skipped'" in condition
     if "id-token" in job["permissions"]:
@@ -147,6 +151,16 @@ def test_the_gate_is_taken_down_whatever_became_of_it_and_its_code_is_the_verdic
     [identity] = [step for step in up["steps"] if "configure-aws-credentials" in step.get("uses", "")]
     assert identity["with"]["role-duration-seconds"] >= 60 * up["timeout-minutes"]
     assert workflow["concurrency"]["cancel-in-progress"] is False
+
+
+def test_a_reviewer_is_asked_before_up_and_nobody_before_down() -> None:
+    jobs = read(ACCEPTANCE)["jobs"]
+    asked, trust = jobs["allowed"]["environment"], pins.PROJECT / "docs/iam/github-acceptance-trust.json"
+    assert jobs["up"]["needs"] == "allowed" and "always()" not in jobs["up"].get("if", "")
+    assert asked not in {jobs["up"]["environment"], jobs["down"]["environment"]}
+    assert f"environment `{asked}` with required reviewers" in " ".join(GUIDE.read_text().split())
+    [subject] = re.findall(r'"repo:my-org/ray-train-efa:environment:(.*)"', trust.read_text())
+    assert {jobs["up"]["environment"], jobs["down"]["environment"]} == {subject}
 
 
 @pytest.mark.parametrize(
