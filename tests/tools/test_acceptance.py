@@ -51,6 +51,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def changed(project: Path, setting: dict[str, str]) -> Path:
+    file = project / "Pulumi.dev.yaml"
+    content = yaml.safe_load(file.read_text())
+    content["config"] |= {f"ray-train-efa:{key}": value for key, value in setting.items()}
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
 def gate(project: Path) -> int:
     return acceptance.main(["-s", "dev", "--hours", "3", "--out", str(project / "out")], project=project)
 
@@ -74,22 +82,32 @@ def test_a_run_without_a_record_is_not_told_by_an_earlier_ones(project: Path, mo
     assert "No run record was written" in (project / "out/summary.md").read_text()
 
 
-def test_a_reservation_ends_by_itself_within_the_hours_given(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_and_reservation_end_by_themselves_within_the_hours_given(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CODE", "0")
     before = datetime.now(UTC)
     gate(project)
     config = yaml.safe_load((project / "Pulumi.dev.yaml").read_text())["config"]
-    until = datetime.fromisoformat(config["ray-train-efa:capacityUntil"])
+    until = datetime.fromisoformat(config["ray-train-efa:ttlUntil"])
     assert 2.9 < (until - before).total_seconds() / 3600 < 3.1
+    assert config["ray-train-efa:capacityUntil"] == config["ray-train-efa:ttlUntil"]
     assert config["ray-train-efa:gpuNodes"] == "2"
 
 
-@pytest.mark.parametrize("setting", [{"platform": "local"}, {"capacity": "none"}])
-def test_a_stack_that_reserves_nothing_is_left_as_it_is(project: Path, setting: dict[str, str]) -> None:
-    file = project / "Pulumi.dev.yaml"
+@pytest.mark.parametrize("capacity", ["none", "cr-0123456789abcdef0"])
+def test_nodes_end_by_themselves_where_nothing_is_reserved_for_them(project: Path, capacity: str) -> None:
+    file = changed(project, {"capacity": capacity})
+    before = yaml.safe_load(file.read_text())["config"]
+    acceptance.bound(file, datetime(2026, 12, 1, tzinfo=UTC))
+    after = yaml.safe_load(file.read_text())["config"]
+    assert after == {**before, "ray-train-efa:ttlUntil": "2026-12-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize("setting", [{"platform": "local"}, {"capacity": "none", "gpuExistingGroup": "gpus"}])
+def test_a_stack_that_makes_no_gpu_nodes_is_left_as_it_is(project: Path, setting: dict[str, str]) -> None:
+    file = changed(project, setting)
     content = yaml.safe_load(file.read_text())
-    content["config"] |= {f"ray-train-efa:{key}": value for key, value in setting.items()}
-    file.write_text(yaml.safe_dump(content))
     acceptance.bound(file, datetime.now(UTC))
     assert yaml.safe_load(file.read_text()) == content
 

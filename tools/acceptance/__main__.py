@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None, project: Path = pins.PROJECT) -
     )
     parser.add_argument("-s", "--stack", required=True)
     parser.add_argument("--out", type=Path, required=True, help="the folder for report.html and record.json")
-    parser.add_argument("--hours", type=float, default=4, help="for how long capacity is reserved at most (default: 4)")
+    parser.add_argument(
+        "--hours", type=float, default=4, help="when the GPU nodes and their reservation end (default: 4)"
+    )
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
     bound(project / f"Pulumi.{asked.stack}.yaml", datetime.now(UTC) + timedelta(hours=asked.hours))
@@ -46,13 +48,20 @@ def main(arguments: Sequence[str] | None = None, project: Path = pins.PROJECT) -
 
 
 def bound(file: Path, end: datetime) -> None:
-    """Has a reservation end by itself, should nothing else end it. The file is this checkout's copy."""
+    """Has AWS end the GPU nodes and their reservation, should nothing else. The file is this checkout's copy.
+
+    The nodes of a gpuExistingGroup are their owner's, and end by nothing of ours.
+    """
     content = file.read_text(encoding="utf-8")
     config = yaml.safe_load(content)["config"]
-    reserves = config.get(f"{_PREFIX}:capacity", "reserve") == "reserve"
-    if config.get(f"{_PREFIX}:platform") == "eks" and reserves:
-        until = {"capacityUntil": end.strftime("%Y-%m-%dT%H:%M:%SZ")}
-        file.write_text(applied(content, until, project=_PREFIX), encoding="utf-8")
+    if config.get(f"{_PREFIX}:platform") != "eks" or config.get(f"{_PREFIX}:gpuExistingGroup"):
+        return
+    until = end.strftime("%Y-%m-%dT%H:%M:%SZ")
+    settings = {"ttlUntil": until}
+    if config.get(f"{_PREFIX}:capacity", "reserve") == "reserve":
+        # An earlier one in the file would hold, and may have passed.
+        settings["capacityUntil"] = until
+    file.write_text(applied(content, settings, project=_PREFIX), encoding="utf-8")
 
 
 def up(stack: str, project: Path) -> int:
