@@ -163,6 +163,13 @@ def test_a_reviewer_is_asked_before_up_and_nobody_before_down() -> None:
     assert {jobs["up"]["environment"], jobs["down"]["environment"]} == {subject}
 
 
+@pytest.mark.parametrize("page", ["pull-requests.md", "quick-start.md", "eks.md", "iam/README.md"])
+def test_whoever_is_told_to_take_a_stack_down_is_told_which_rights_that_takes(page: str) -> None:
+    text = (GUIDE.parent / page).read_text()
+    assert "efactl down" in text and "deployer.json" in text
+    assert "audit-read.json" in text, "without it some kinds are not looked at, and `efactl down` fails"
+
+
 @pytest.mark.parametrize(
     "command",
     [["stacks", "--base", "HEAD"], ["comment", "--from", "nowhere", "--commit", "c", "--print"]],
