@@ -1,4 +1,4 @@
-"""Which stacks a pull request touches, and the comment it gets: whole, safe to read, and only one."""
+"""The comment that a pull request gets: whole, safe to read, and only one."""
 
 import json
 import threading
@@ -13,40 +13,7 @@ from tests.support import engine_events as made
 from tools.pull_request.clean import cleaner
 from tools.pull_request.comment import LONGEST, MARK, comment
 from tools.pull_request.github import PullRequest
-from tools.pull_request.touched import default_platform, platform_of, removed, touched
 from workload.errors import BadInputError, ReportedError
-
-PLATFORMS = {"dev": "eks", "laptop": "local", "cluster": "kubernetes"}
-
-
-@pytest.mark.parametrize(
-    ("paths", "stacks"),
-    [
-        (["docs/eks.md", "tests/pure/test_cost.py", "README.md", "tools/lock.py", "efactl/stack.py"], []),
-        (["Pulumi.dev.yaml"], ["dev"]),
-        (["infra/local_nodes.py"], ["laptop"]),
-        (["infra/network.py"], ["cluster", "dev", "laptop"]),
-        (["training/train.py"], ["cluster", "dev", "laptop"]),
-        (["policy/rules/efa.py", "docs/Pulumi.dev.yaml"], ["cluster", "dev", "laptop"]),
-    ],
-)
-def test_a_stack_is_touched_by_its_settings_and_by_what_its_program_is_made_of(
-    paths: list[str], stacks: list[str]
-) -> None:
-    assert [one.stack for one in touched(paths, PLATFORMS)] == stacks
-
-
-def test_why_is_told_and_what_cannot_be_previewed_is_known() -> None:
-    found = {one.stack: one for one in touched(["infra/a.py", "infra/b.py", "infra/c.py", "infra/d.py"], PLATFORMS)}
-    assert found["dev"].why == "infra/a.py, infra/b.py, infra/c.py and 1 more"
-    assert [name for name, one in found.items() if not one.previewed] == ["cluster"]
-    assert removed(["Pulumi.gone.yaml", "Pulumi.dev.yaml", "Pulumi.yaml"], PLATFORMS) == ["gone"]
-
-
-def test_a_platform_is_read_without_a_yaml_parser() -> None:
-    assert platform_of("config:\n  ray-train-efa:platform: 'eks' # there\n", "local") == "eks"
-    assert platform_of("config: {}\n", "local") == "local"
-    assert default_platform("config:\n  platform:\n    type: string\n    default: local\n  other:\n") == "local"
 
 
 def test_the_comment_has_a_row_a_stack_with_changes_cost_policy_and_run() -> None:

@@ -5,7 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 # A file in one of these, or one of these, is part of every stack's program.
-PROGRAM = ("__main__.py", "Pulumi.yaml", "requirements.lock", "infra/", "workload/", "training/", "policy/")
+PROGRAM = (
+    "__main__.py",
+    "Pulumi.yaml",
+    "requirements.lock",
+    "infra/",
+    "workload/",
+    "training/",
+    "capacity/",
+    "policy/",
+)
 # Of infra/, what the other platforms never import.
 LOCAL_ONLY = "infra/local_"
 # Their previews need nothing that the runner does not have: `kubernetes` needs its own cluster.
