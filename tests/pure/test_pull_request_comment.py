@@ -4,12 +4,14 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.pure.test_pull_request_preview import preview, told
 from tests.support import engine_events as made
+from tools.pull_request.__main__ import main
 from tools.pull_request.clean import cleaner
 from tools.pull_request.comment import LONGEST, MARK, comment
 from tools.pull_request.github import PullRequest
@@ -65,6 +67,22 @@ def test_a_comment_that_is_too_long_keeps_its_table() -> None:
 
 def test_a_pull_request_that_touches_no_stack_is_told_so() -> None:
     assert "No stack is touched" in comment([], commit="c")
+    assert "No stack is touched" not in comment([], commit="c", skipped={"cluster": "it asks its own cluster"})
+
+
+def test_a_stack_whose_preview_left_nothing_is_told_beside_the_others() -> None:
+    there = told(preview(made.job("same", before=made.INPUTS)))
+    text = comment([there], commit="c", expected=["another", "dev"])
+    assert "| `another` | **the preview did not finish**: see the job |" in text
+    assert text.count("| `dev` |") == 1 and text.index("`another`") < text.index("`dev`")
+    assert "No stack is touched" not in comment([], commit="c", expected=["dev"])
+
+
+def test_the_stacks_are_taken_as_they_were_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.dumps([{"stack": "dev", "platform": "eks"}])
+    asked = ["comment", "--from", str(tmp_path), "--commit", "c", "--previewed", listed, "--print"]
+    assert main(asked) == 0
+    assert "| `dev` | **the preview did not finish**" in capsys.readouterr().out
 
 
 def test_secrets_of_the_environment_and_account_numbers_are_taken_out() -> None:

@@ -136,6 +136,13 @@ def test_a_forks_stacks_are_previewed_with_stand_ins_and_without_any_right() -> 
     assert "secrets." not in yaml.safe_dump(job)
 
 
+def test_the_comment_knows_which_previews_it_waits_for() -> None:
+    job = read(PULL_REQUEST)["jobs"]["comment"]
+    [told] = [step for step in job["steps"] if "tools.pull_request comment" in step.get("run", "")]
+    assert '--previewed "$PREVIEWED"' in told["run"]
+    assert told["env"]["PREVIEWED"] == "${{ needs.stacks.outputs.previewed }}"
+
+
 def test_the_gate_is_taken_down_whatever_became_of_it_and_its_code_is_the_verdicts() -> None:
     workflow = read(ACCEPTANCE)
     assert set(triggers(workflow)) == {"schedule", "workflow_dispatch", "pull_request"}

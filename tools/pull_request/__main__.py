@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     tell = commands.add_parser("comment", help="the previews of a folder as one comment on the pull request")
     tell.add_argument("--from", dest="folder", type=Path, required=True)
     tell.add_argument("--commit", required=True)
+    tell.add_argument("--previewed", default="[]", help="the stacks that were to be, as `stacks` writes them")
     tell.add_argument("--skipped", default="{}", help="stacks that were not previewed and why, as JSON")
     tell.add_argument("--pull", type=int, help="its number; GITHUB_REPOSITORY and GITHUB_TOKEN say the rest")
     tell.add_argument("--print", action="store_true", help="to standard output, and nowhere else")
@@ -133,7 +134,8 @@ def tell(asked: argparse.Namespace) -> int:
     from tools.pull_request.github import PullRequest
 
     summaries = [json.loads(file.read_text()) for file in sorted(asked.folder.rglob("*.json"))]
-    text = comment(summaries, commit=asked.commit, skipped=json.loads(asked.skipped))
+    expected = [one["stack"] for one in json.loads(asked.previewed)]
+    text = comment(summaries, commit=asked.commit, expected=expected, skipped=json.loads(asked.skipped))
     if asked.print:
         print(text, end="")
         return 0

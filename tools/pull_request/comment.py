@@ -1,7 +1,7 @@
 """PURE: the summaries of a pull request's stacks as one Markdown comment."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 # By it the comment of an earlier push is found and replaced.
@@ -19,12 +19,23 @@ _VERBS = {
 }
 
 
-def comment(summaries: Sequence[Mapping[str, Any]], *, commit: str, skipped: Mapping[str, str] | None = None) -> str:
-    """`skipped`: stacks that were touched and not previewed, with the reason."""
+def comment(
+    summaries: Sequence[Mapping[str, Any]],
+    *,
+    commit: str,
+    expected: Iterable[str] = (),
+    skipped: Mapping[str, str] | None = None,
+) -> str:
+    """`expected`: the stacks that were to be previewed. `skipped`: those that were not to be, with the reason."""
+    told = {one["stack"] for one in summaries}
+    rows = [(one["stack"], _row(one)) for one in summaries]
+    rows += [(stack, _unfinished(stack)) for stack in expected if stack not in told]
     head = [MARK, "### What this pull request would do", ""]
-    if summaries:
+    if rows:
         head += ["| stack | changes | cost an hour | policy | a training run |", "|---|---|---|---|---|"]
-        head += [_row(one) for one in summaries]
+        head += [row for _, row in sorted(rows)]
+    elif skipped:
+        head.append("Nothing was previewed.")
     else:
         head.append("No stack is touched by it, so nothing was previewed.")
     for stack, reason in sorted((skipped or {}).items()):
@@ -56,6 +67,11 @@ def plain(text: str) -> str:
 
 def _row(told: Mapping[str, Any]) -> str:
     return "| " + " | ".join([code(told["stack"]), _changes(told), _cost(told), _policy(told), _run(told)]) + " |"
+
+
+def _unfinished(stack: str) -> str:
+    """Of a job that came to no summary: no credentials, no packages, no time."""
+    return f"| {code(stack)} | **the preview did not finish**: see the job | not known | not asked | not known |"
 
 
 def _changes(told: Mapping[str, Any]) -> str:
