@@ -6,6 +6,7 @@ import pytest
 
 from tests.support import engine_events as made
 from tools.pull_request import run_due
+from tools.pull_request.comment import comment
 from tools.pull_request.cost_change import cost_change
 from tools.pull_request.events import Preview, read
 from tools.pull_request.summary import passed, summary
@@ -149,6 +150,29 @@ def test_the_lines_of_the_cost_that_move_are_told_and_those_without_a_price() ->
     assert change.lines == ("GPU nodes: 2 for 9.200 → 4 for 18.400",)
     assert change.text() == "at least 9.70 → 18.90 USD (+9.20)"
     assert cost_change(old, {}).text() == "not known"
+
+
+BASE_THAT_FAILS = preview(made.error("no plugin pulumi-resource-aws <here>"), end=False)
+
+
+def test_without_an_account_nothing_is_said_of_a_base_that_could_not_be_previewed() -> None:
+    head = preview(made.step("create", GROUP, "g", inputs={"a": 1}), made.job("create"), made.cost(9.7))
+    said = told(head, BASE_THAT_FAILS, standin=True)
+    assert passed(said) and not said["new"]
+    assert said["changes"] == [] and said["run"] == {"due": None, "reasons": []}
+    text = comment([said], commit="c")
+    assert "| `dev` | not known | 9.70 USD (before: not known) | not asked | not known |" in text
+    assert (
+        "The base could not be previewed, so nothing is compared with it: no plugin pulumi-resource-aws &lt;h" in text
+    )
+
+
+def test_what_a_change_would_do_to_a_stack_is_told_without_its_base_too() -> None:
+    head = preview(made.job("replace", before=made.INPUTS, training_digest="bb"), made.cost(9.7))
+    said = told(head, BASE_THAT_FAILS)
+    assert said["counts"] == {"replace": 1}
+    assert said["run"] == {"due": True, "reasons": ["files under training/ changed"]}
+    assert said["cost"]["text"] == "9.70 USD (before: not known)"
 
 
 def test_two_programs_are_held_against_each_other_where_nothing_exists() -> None:

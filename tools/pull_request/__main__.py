@@ -118,15 +118,11 @@ def _summary(asked: argparse.Namespace, base: Path, scratch: Path) -> dict[str, 
         except ReportedError as error:
             return previews.failed(str(error))
 
-    clean, before = cleaner(os.environ), None
     source = previews.Source(project=base, scratch=scratch / "of-base", policies=False)
-    if source.has(asked.stack):
-        before = of(source)
-        if before.errors:
-            print(f"pull request: nothing to compare with: {clean(before.errors[0])}", file=sys.stderr)
-            before = None
+    before = of(source) if source.has(asked.stack) else None
     after = of(previews.Source(project=pins.PROJECT, scratch=scratch / "of-head", policies=True))
-    return summary.summary(asked.stack, after, before, standin=asked.standin or is_local, clean=clean)
+    standin, clean = asked.standin or is_local, cleaner(os.environ)
+    return summary.summary(asked.stack, after, before, standin=standin, clean=clean)
 
 
 def tell(asked: argparse.Namespace) -> int:

@@ -77,6 +77,8 @@ def _unfinished(stack: str) -> str:
 def _changes(told: Mapping[str, Any]) -> str:
     if told["failed"]:
         return "**the preview failed**"
+    if told["base_error"] and told["standin"]:
+        return "not known"
     counts = [f"{count} {_VERBS.get(name, name)}" for name, count in told["counts"].items()]
     return ", ".join(counts) or "none"
 
@@ -104,6 +106,8 @@ def _details(told: Mapping[str, Any]) -> str:
     if told["errors"]:
         text = "\n".join(told["errors"])[-4000:].replace("```", "'''")
         parts.append(f"```text\n{text}\n```")
+    if told["base_error"]:
+        parts.append(f"The base could not be previewed, so nothing is compared with it: {plain(told['base_error'])}")
     parts += [
         f"- {'' if one['mandatory'] else 'advisory: '}{code(one['rule'])}: {plain(one['message'])}"
         for one in told["policy"]["broken"]
@@ -121,7 +125,7 @@ def _details(told: Mapping[str, Any]) -> str:
     if not parts:
         return ""
     inside = "\n\n".join(parts)
-    opened = " open" if told["failed"] or told["policy"]["broken"] else ""
+    opened = " open" if told["failed"] or told["base_error"] or told["policy"]["broken"] else ""
     return f"<details{opened}><summary>{plain(told['stack'])}</summary>\n\n{inside}\n\n</details>"
 
 

@@ -21,23 +21,29 @@ def summary(
     stack: str, head: Preview, base: Preview | None, *, standin: bool, clean: Callable[[str], str] = str
 ) -> dict[str, Any]:
     """`standin`: both previews are of a stack that does not exist yet, so the two programs are held against each other;
-    otherwise against the stack as it is. `clean` takes secrets out of texts.
+    otherwise against the stack as it is. `base` None: the stack is new. `clean` takes secrets out of texts.
     """
     failed = bool([one for one in head.errors if not _policy_alone(one, head)])
-    due = run_due.between(head, base) if standin else run_due.against_state(head, base)
+    lacking = clean(base.errors[0]) if base is not None and base.errors else ""
+    compared = None if lacking else base
+    due = run_due.between(head, compared) if standin else run_due.against_state(head, compared)
+    changes = between(head, compared) if standin and compared is not None else changes_of(head)
+    if lacking and standin:
+        due, changes = run_due.RunDue(due=None, reasons=()), []
     if failed:
         due = run_due.RunDue(due=None, reasons=("the preview failed",))
-    changes = between(head, base) if standin and base is not None else changes_of(head)
+    cost = cost_change(None if compared is None else compared.outputs, head.outputs)
+    lost = " (before: not known)" if lacking and cost.after is not None else ""
     return {
         "stack": stack,
         "standin": standin,
         "new": base is None,
+        "base_error": lacking,
         "failed": failed,
         "errors": [clean(one) for one in head.errors] if failed else [],
         "counts": dict(sorted(Counter(change["operation"] for change in changes).items())),
         "changes": changes,
-        "cost": asdict(cost := cost_change(None if base is None else base.outputs, head.outputs))
-        | {"text": cost.text()},
+        "cost": asdict(cost) | {"text": cost.text() + lost},
         "policy": {
             "kept": len(head.kept),
             "broken": [
