@@ -57,7 +57,7 @@ class Clone:
         content["config"].update({f"ray-train-efa:{key}": value for key, value in settings.items()})
         file.write_text(yaml.safe_dump(content, sort_keys=False))
 
-    def tool(self, *command: str) -> "subprocess.CompletedProcess[str]":
+    def tool(self, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-m", "tools.pull_request", *command],
             cwd=self.folder,
@@ -66,6 +66,7 @@ class Clone:
                 **{key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PULUMI_", "RAY_"))},
                 "PULUMI_ACCESS_TOKEN": SECRET,
                 "PULUMI_SKIP_UPDATE_CHECK": "true",
+                **environment,
             },
             capture_output=True,
             text=True,
@@ -144,6 +145,16 @@ def test_a_stack_of_this_machine_is_previewed_without_touching_its_state(clone: 
     assert told["run"] == {"due": False, "reasons": []}
     assert told["cost"]["text"] == "0.00 USD, unchanged"
     assert not (clone.folder / ".state").exists()
+
+
+def test_a_stack_that_its_backend_does_not_have_is_previewed_all_the_same(clone: Clone, tmp_path: Path) -> None:
+    backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}", "PULUMI_CONFIG_PASSPHRASE": "p"}
+    done = clone.tool("preview", "-s", "dev", "--base", "main", "--out", "unmade", **backend)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads((clone.folder / "unmade/dev.json").read_text())
+    assert told["instead"] == "its backend has no stack dev (pulumi stack init dev makes it)"
+    assert told["standin"] and "arguments: steps 20 → 40" in told["run"]["reasons"]
+    assert not list(tmp_path.rglob("*dev*")), "nobody's stack is made by a preview"
 
 
 def test_the_read_only_role_allows_all_that_a_preview_asks(tmp_path: Path) -> None:

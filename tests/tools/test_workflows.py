@@ -136,6 +136,19 @@ def test_a_forks_stacks_are_previewed_with_stand_ins_and_without_any_right() -> 
     assert "secrets." not in yaml.safe_dump(job)
 
 
+def test_before_there_is_a_role_previews_are_the_stand_ins() -> None:
+    steps = read(PULL_REQUEST)["jobs"]["preview"]["steps"]
+    [identity] = [step for step in steps if "configure-aws-credentials" in step.get("uses", "")]
+    [shown] = [step for step in steps if "tools.pull_request preview" in step.get("run", "")]
+    assert "vars.PREVIEW_ROLE != ''" in identity["if"]
+    assert "vars.PREVIEW_ROLE == ''" in shown["env"]["STANDIN"]
+    script = shown["run"].replace(".venv/bin/python", "printf '[%s]'")
+    for reason, given in [("not set", "[--standin][not set]"), ("", "")]:
+        env = {"STANDIN": reason, "STACK": "dev", "BASE": "main"}
+        said = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True).stdout
+        assert said.endswith(f"[previews]{given}")
+
+
 def test_the_comment_knows_which_previews_it_waits_for() -> None:
     job = read(PULL_REQUEST)["jobs"]["comment"]
     [told] = [step for step in job["steps"] if "tools.pull_request comment" in step.get("run", "")]

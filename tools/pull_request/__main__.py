@@ -12,9 +12,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from tools.pull_request import checkout, touched
 from tools.pull_request.clean import cleaner
@@ -35,7 +33,9 @@ def parser() -> argparse.ArgumentParser:
     show = commands.add_parser("preview", help="preview one stack at the head and at the base; exit 1 where it fails")
     show.add_argument("-s", "--stack", required=True)
     _between(show)
-    show.add_argument("--standin", action="store_true", help="an eks stack without an account")
+    show.add_argument(
+        "--standin", nargs="?", const="", metavar="WHY", help="an eks stack without an account; WHY is told with it"
+    )
     show.add_argument("--out", type=Path, required=True, help="the folder for STACK.json")
     tell = commands.add_parser("comment", help="the previews of a folder as one comment on the pull request")
     tell.add_argument("--from", dest="folder", type=Path, required=True)
@@ -87,42 +87,17 @@ def stacks(asked: argparse.Namespace) -> int:
 
 
 def preview(asked: argparse.Namespace) -> int:
-    from tools.pull_request import summary
+    from tools.pull_request import pair, summary
 
     with tempfile.TemporaryDirectory(prefix="ray-train-efa-pull-request-") as name:
         base = checkout.checked_out(asked.base, Path(name) / "base")
         try:
-            told = _summary(asked, base, Path(name))
+            told = pair.summary_of(asked.stack, base, Path(name), standin=asked.standin)
         finally:
             checkout.removed(base)
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / f"{asked.stack}.json").write_text(json.dumps(told, indent=2) + "\n")
     return 0 if summary.passed(told) else 1
-
-
-def _summary(asked: argparse.Namespace, base: Path, scratch: Path) -> dict[str, Any]:
-    from tools.pull_request import previews, summary
-    from tools.pull_request.events import Preview
-    from tools.setup import pins
-    from tools.standin import settings_file
-
-    now, is_local = datetime.now(UTC), settings_file.read(asked.stack).get("ray-train-efa:platform", "local") == "local"
-
-    def of(source: previews.Source) -> Preview:
-        try:
-            if is_local:
-                return previews.of_nothing(source, asked.stack)
-            if asked.standin:
-                return previews.of_standin(source, asked.stack, now)
-            return previews.of_state(source, asked.stack)
-        except ReportedError as error:
-            return previews.failed(str(error))
-
-    source = previews.Source(project=base, scratch=scratch / "of-base", policies=False)
-    before = of(source) if source.has(asked.stack) else None
-    after = of(previews.Source(project=pins.PROJECT, scratch=scratch / "of-head", policies=True))
-    standin, clean = asked.standin or is_local, cleaner(os.environ)
-    return summary.summary(asked.stack, after, before, standin=standin, clean=clean)
 
 
 def tell(asked: argparse.Namespace) -> int:

@@ -38,6 +38,9 @@ def comment(
         head.append("Nothing was previewed.")
     else:
         head.append("No stack is touched by it, so nothing was previewed.")
+    for one in summaries:
+        if one["instead"]:
+            head += ["", f"{code(one['stack'])} was previewed without an account: {plain(one['instead'])}"]
     for stack, reason in sorted((skipped or {}).items()):
         head += ["", f"{code(stack)} was not previewed: {plain(reason)}"]
     parts = ["\n".join(head), *(_details(one) for one in summaries), _foot(summaries, commit)]

@@ -34,8 +34,12 @@ class Source:
         return (self.project / settings_file(stack)).exists()
 
 
+class NoStackError(Exception):
+    """The backend has no such stack: nobody has made it yet."""
+
+
 def of_state(source: Source, stack: str) -> Preview:
-    """Against the stack's state in the user's backend, with the credentials of this process."""
+    """Against the stack's state in the user's backend, with the credentials of this process. Raises NoStackError."""
     return _preview(source, stack, os.environ, [])
 
 
@@ -102,8 +106,9 @@ def _preview(source: Source, stack: str, env: Mapping[str, str], options: list[s
     log.unlink(missing_ok=True)
     if not lines:
         said = (done.stderr.strip() or done.stdout.strip())[-1500:]
-        hint = f" (`pulumi stack init {stack}` makes it)" if "no stack named" in said else ""
-        return failed(f"the preview of stack {stack} did not begin{hint}: {said}")
+        if "no stack named" in said:
+            raise NoStackError(f"its backend has no stack {stack} (pulumi stack init {stack} makes it)")
+        return failed(f"the preview of stack {stack} did not begin: {said}")
     return read(lines)
 
 

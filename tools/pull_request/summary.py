@@ -18,10 +18,17 @@ _INTERNAL = "pulumi:providers:"
 
 
 def summary(
-    stack: str, head: Preview, base: Preview | None, *, standin: bool, clean: Callable[[str], str] = str
+    stack: str,
+    head: Preview,
+    base: Preview | None,
+    *,
+    standin: bool,
+    instead: str = "",
+    clean: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """`standin`: both previews are of a stack that does not exist yet, so the two programs are held against each other;
-    otherwise against the stack as it is. `base` None: the stack is new. `clean` takes secrets out of texts.
+    otherwise against the stack as it is. `base` None: the stack is new. `instead`: why it is a preview of stand-ins and
+    not of the stack. `clean` takes secrets out of texts.
     """
     failed = bool([one for one in head.errors if not _policy_alone(one, head)])
     lacking = clean(base.errors[0]) if base is not None and base.errors else ""
@@ -37,6 +44,7 @@ def summary(
     return {
         "stack": stack,
         "standin": standin,
+        "instead": clean(instead),
         "new": base is None,
         "base_error": lacking,
         "failed": failed,
