@@ -148,13 +148,18 @@ def test_a_stack_of_this_machine_is_previewed_without_touching_its_state(clone: 
 
 
 def test_a_stack_that_its_backend_does_not_have_is_previewed_all_the_same(clone: Clone, tmp_path: Path) -> None:
-    backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}", "PULUMI_CONFIG_PASSPHRASE": "p"}
-    done = clone.tool("preview", "-s", "dev", "--base", "main", "--out", "unmade", **backend)
+    state, base = tmp_path / "state", tmp_path / "base"
+    state.mkdir()
+    backend = {"PULUMI_BACKEND_URL": f"file://{state}", "PULUMI_CONFIG_PASSPHRASE": "p"}
+    made = clone.tool("base", "--base", "main", "--at", str(base))
+    assert made.returncode == 0, made.stderr
+    done = clone.tool("preview", "-s", "dev", "--base-at", str(base), "--out", "unmade", **backend)
     assert done.returncode == 0, done.stdout + done.stderr
+    clone.git("worktree", "remove", "--force", str(base))
     told = json.loads((clone.folder / "unmade/dev.json").read_text())
     assert told["instead"] == "its backend has no stack dev (pulumi stack init dev makes it)"
     assert told["standin"] and "arguments: steps 20 → 40" in told["run"]["reasons"]
-    assert not list(tmp_path.rglob("*dev*")), "nobody's stack is made by a preview"
+    assert not list(state.rglob("*dev*")), "nobody's stack is made by a preview"
 
 
 def test_the_read_only_role_allows_all_that_a_preview_asks(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.pure.test_pull_request_preview import preview
 from tests.support import engine_events as made
-from tools.pull_request import checkout, previews
+from tools.pull_request import previews
 from tools.pull_request.__main__ import main
 from tools.pull_request.events import Preview
 
@@ -39,7 +39,7 @@ def test_a_stack_that_the_backend_lacks_is_told_from_one_that_fails(tmp_path: Pa
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which ways of previewing were taken; the state's is one of a stack that nobody has made."""
     ways: list[str] = []
 
@@ -51,15 +51,13 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ways.append("standin")
         return preview(made.job("create"), made.cost(9.7))
 
-    monkeypatch.setattr(checkout, "checked_out", lambda _commit, _folder: tmp_path)
-    monkeypatch.setattr(checkout, "removed", lambda _folder: None)
     monkeypatch.setattr(previews, "of_state", of_state)
     monkeypatch.setattr(previews, "of_standin", of_standin)
     return ways
 
 
 def told(out: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[dict[str, Any], str]:
-    assert main(["preview", "-s", "dev", "--base", "main", "--out", str(out), *options]) == 0
+    assert main(["preview", "-s", "dev", "--base-at", str(out.parent), "--out", str(out), *options]) == 0
     assert main(["comment", "--from", str(out), "--commit", "c", "--print"]) == 0
     summary: dict[str, Any] = json.loads((out / "dev.json").read_text())
     return summary, capsys.readouterr().out

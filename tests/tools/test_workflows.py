@@ -136,6 +136,18 @@ def test_a_forks_stacks_are_previewed_with_stand_ins_and_without_any_right() -> 
     assert "secrets." not in yaml.safe_dump(job)
 
 
+@pytest.mark.parametrize(("path", "name", "job"), jobs())
+def test_packages_are_installed_before_there_are_credentials(path: Path, name: str, job: dict[str, Any]) -> None:
+    steps = job["steps"]
+    identity = [at for at, step in enumerate(steps) if "configure-aws-credentials" in step.get("uses", "")]
+    if not identity:
+        return
+    later = [step.get("run", "") for step in steps[identity[0] :]]
+    assert not [run for run in later if "bootstrap.sh" in run or "make " in run]
+    # A base that is given as a commit gets its packages in the same step.
+    assert not [run for run in later if "tools.pull_request" in run and "--base " in run]
+
+
 def test_before_there_is_a_role_previews_are_the_stand_ins() -> None:
     steps = read(PULL_REQUEST)["jobs"]["preview"]["steps"]
     [identity] = [step for step in steps if "configure-aws-credentials" in step.get("uses", "")]
@@ -144,7 +156,7 @@ def test_before_there_is_a_role_previews_are_the_stand_ins() -> None:
     assert "vars.PREVIEW_ROLE == ''" in shown["env"]["STANDIN"]
     script = shown["run"].replace(".venv/bin/python", "printf '[%s]'")
     for reason, given in [("not set", "[--standin][not set]"), ("", "")]:
-        env = {"STANDIN": reason, "STACK": "dev", "BASE": "main"}
+        env = {"STANDIN": reason, "STACK": "dev", "RUNNER_TEMP": "tmp"}
         said = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True).stdout
         assert said.endswith(f"[previews]{given}")
 

@@ -19,6 +19,8 @@ from tools.pull_request.clean import cleaner
 from tools.setup.console import SetupError
 from workload.errors import BadInputError, ReportedError
 
+_BASE = "the commit or branch that it is to be merged into"
+
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
@@ -28,11 +30,17 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     which = commands.add_parser("stacks", help="which stacks a change touches, as JSON; needs nothing but Python")
-    _between(which)
+    which.add_argument("--base", required=True, help=_BASE)
+    which.add_argument("--head", default="HEAD", help="the commit that changes it (default: HEAD)")
     which.add_argument("--output", type=Path, help="append GitHub's `previewed=[...]` and `skipped={...}` to this file")
+    make = commands.add_parser("base", help="check the base out with its packages, for previews that have credentials")
+    make.add_argument("--base", required=True, help=_BASE)
+    make.add_argument("--at", type=Path, required=True, help="the folder to make")
     show = commands.add_parser("preview", help="preview one stack at the head and at the base; exit 1 where it fails")
     show.add_argument("-s", "--stack", required=True)
-    _between(show)
+    against = show.add_mutually_exclusive_group(required=True)
+    against.add_argument("--base", help=f"{_BASE}; its packages are installed here and now, where they are others")
+    against.add_argument("--base-at", type=Path, help="the folder that `base` made")
     show.add_argument(
         "--standin", nargs="?", const="", metavar="WHY", help="an eks stack without an account; WHY is told with it"
     )
@@ -47,14 +55,9 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _between(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--base", required=True, help="the commit or branch that it is to be merged into")
-    command.add_argument("--head", default="HEAD", help="the commit that changes it (default: HEAD)")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
-    action = {"stacks": stacks, "preview": preview, "comment": tell}[asked.command]
+    action = {"stacks": stacks, "base": base, "preview": preview, "comment": tell}[asked.command]
     try:
         return action(asked)
     except (ReportedError, SetupError) as error:
@@ -86,15 +89,21 @@ def stacks(asked: argparse.Namespace) -> int:
     return 0
 
 
+def base(asked: argparse.Namespace) -> int:
+    checkout.checked_out(asked.base, asked.at.resolve())
+    return 0
+
+
 def preview(asked: argparse.Namespace) -> int:
     from tools.pull_request import pair, summary
 
     with tempfile.TemporaryDirectory(prefix="ray-train-efa-pull-request-") as name:
-        base = checkout.checked_out(asked.base, Path(name) / "base")
-        try:
-            told = pair.summary_of(asked.stack, base, Path(name), standin=asked.standin)
-        finally:
-            checkout.removed(base)
+        scratch = Path(name)
+        if asked.base_at is not None:
+            told = pair.summary_of(asked.stack, asked.base_at.resolve(), scratch, standin=asked.standin)
+        else:
+            with checkout.for_a_while(asked.base, scratch / "base") as folder:
+                told = pair.summary_of(asked.stack, folder, scratch, standin=asked.standin)
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / f"{asked.stack}.json").write_text(json.dumps(told, indent=2) + "\n")
     return 0 if summary.passed(told) else 1

@@ -1,6 +1,8 @@
 """The base of a pull request beside its head, so that its program can be previewed too."""
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tools.setup import pins
@@ -9,7 +11,10 @@ from workload.errors import ReportedError
 
 
 def checked_out(commit: str, folder: Path, project: Path = pins.PROJECT) -> Path:
-    """A worktree of `commit` in `folder`, with an environment to run its program in."""
+    """A worktree of `commit` in `folder`, with an environment to run its program in.
+
+    Where its packages are others than the project's it installs them, which runs their code: not beside credentials.
+    """
     git(project, "worktree", "add", "--detach", "--quiet", str(folder), commit)
     lock = pins.LOCK.name
     if (folder / lock).exists() and (folder / lock).read_bytes() == (project / lock).read_bytes():
@@ -22,8 +27,14 @@ def checked_out(commit: str, folder: Path, project: Path = pins.PROJECT) -> Path
     return folder
 
 
-def removed(folder: Path, project: Path = pins.PROJECT) -> None:
-    git(project, "worktree", "remove", "--force", str(folder))
+@contextmanager
+def for_a_while(commit: str, folder: Path, project: Path = pins.PROJECT) -> Iterator[Path]:
+    """The same, gone at the end."""
+    try:
+        yield checked_out(commit, folder, project)
+    finally:
+        if folder.exists():
+            git(project, "worktree", "remove", "--force", str(folder))
 
 
 def changed_paths(base: str, head: str, project: Path = pins.PROJECT) -> list[str]:
