@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tools.acceptance import __main__ as acceptance
-from tools.acceptance.record import text
+from tools.acceptance.record import Kept, run_among, text
 from tools.setup import pins
 
 EFACTL = """
@@ -25,12 +25,18 @@ if command == "up":
         print("waiting", flush=True)
         signal.pause()
     code = int(os.environ["CODE"])
+    if os.environ.get("FAILS"):
+        failed = pathlib.Path("runs", os.environ["FAILS"])
+        failed.mkdir(exist_ok=True)
+        (failed / "error.txt").write_text("FAILED: rank 1 of 123456789012: <out of memory>\\n")
+        (failed / "job.log").write_text("the last words")
     if code != 1:
         value = {0: "proven", 3: "refuted"}[code]
         record = {"submissionId": "run-2", "verdict": {"value": value, "reasons": ["rank 0: because"]}}
         (folder / "record.json").write_text(json.dumps(record))
+        (folder / "job.log").write_text("log of run-2")
     sys.exit(code)
-assert sys.argv[1:4] == ["report", "run-2", "-s"] and sys.argv[5] == "-o", sys.argv
+assert sys.argv[1:4] == ["report", os.environ.get("FAILS", "run-2"), "-s"] and sys.argv[5] == "-o", sys.argv
 pathlib.Path(sys.argv[6]).write_text("<html>")
 """
 
@@ -71,6 +77,7 @@ def test_it_exits_by_the_verdict_and_keeps_report_and_record_of_this_run(
     assert gate(project) == code
     assert json.loads((project / "out/record.json").read_text())["submissionId"] == "run-2"
     assert (project / "out/report.html").read_text() == "<html>"
+    assert (project / "out/job.log").read_text() == "log of run-2"
     said = (project / "out/summary.md").read_text()
     assert f"ended with {code}" in said and f"**{verdict}**" in said and "rank 0: because" in said
 
@@ -79,7 +86,28 @@ def test_a_run_without_a_record_is_not_told_by_an_earlier_ones(project: Path, mo
     monkeypatch.setenv("CODE", "1")
     assert gate(project) == 1
     assert sorted(path.name for path in (project / "out").iterdir()) == ["summary.md"]
-    assert "No run record was written" in (project / "out/summary.md").read_text()
+    assert "There was no run" in (project / "out/summary.md").read_text()
+
+
+@pytest.mark.parametrize("run", ["run-2", "ray-train-bandwidth-2"])
+def test_of_a_run_that_failed_its_error_its_log_and_a_report_are_kept(
+    project: Path, monkeypatch: pytest.MonkeyPatch, run: str
+) -> None:
+    monkeypatch.setenv("CODE", "1")
+    monkeypatch.setenv("FAILS", run)
+    assert gate(project) == 1
+    kept = sorted(path.name for path in (project / "out").iterdir())
+    assert kept == ["error.txt", "job.log", "report.html", "summary.md"]
+    assert (project / "out/job.log").read_text() == "the last words"
+    said = (project / "out/summary.md").read_text()
+    assert f"- run `{run}`" in said and "`report.html`" in said
+    account = "\\*" * 12
+    assert f"- FAILED: rank 1 of {account}: &lt;out of memory>\n" in said, "no account, no markup"
+
+
+def test_a_measurement_beside_the_run_is_not_the_run() -> None:
+    assert run_among([("run-2", "job.log"), ("run-2", "error.txt"), ("bandwidth-1", "record.json")]) == "run-2"
+    assert run_among([("bandwidth-1", "job.log"), ("bandwidth-1", "record.json")]) is None
 
 
 def test_nodes_and_reservation_end_by_themselves_within_the_hours_given(
@@ -128,13 +156,13 @@ def test_an_end_from_outside_is_passed_on_and_its_code_kept(project: Path, monke
 
 def test_many_reasons_are_counted() -> None:
     record = {"submissionId": "r", "verdict": {"value": "unproven", "reasons": [f"rank {n}" for n in range(40)]}}
-    assert "and 32 more" in text("dev", 4, record, "")
-    assert "evidence is missing" in text("dev", 4, record, "")
+    assert "and 32 more" in text("dev", 4, Kept(run="r", record=record))
+    assert "evidence is missing" in text("dev", 4, Kept(run="r", record=record))
 
 
 def test_a_reason_is_text_in_the_job_s_page_whatever_a_log_has_put_there() -> None:
     record = {"verdict": {"value": "refuted", "reasons": ["<img src=x> @team\n# head `x`"]}}
-    assert "  - &lt;img src=x> @&#8203;team \\# head \\`x\\`\n" in text("dev", 3, record, "")
+    assert "  - &lt;img src=x> @&#8203;team \\# head \\`x\\`\n" in text("dev", 3, Kept(run="r", record=record))
 
 
 def test_the_end_is_written_and_nothing_else_is_read_anew(project: Path) -> None:

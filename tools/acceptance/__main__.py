@@ -1,4 +1,4 @@
-"""The acceptance gate: `efactl up`, then the report and the record of its run in a folder; exits as `efactl up` did.
+"""The acceptance gate: `efactl up`, then what its run left and a report of it in a folder; exits as `efactl up` did.
 
 It does not tear down: the workflow does that in a job of its own, which runs whatever became of this one.
 
@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import yaml
 
 from efactl.run_settings import applied
-from tools.acceptance.record import text
+from tools.acceptance.record import Kept, run_among, text
+from tools.pull_request.clean import cleaner
 from tools.setup import pins
+from workload.run_folder import ERROR, LOG, RECORD
 
 _PREFIX = "ray-train-efa"
 
@@ -33,17 +34,17 @@ def main(arguments: Sequence[str] | None = None, project: Path = pins.PROJECT) -
         prog="python -m tools.acceptance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("-s", "--stack", required=True)
-    parser.add_argument("--out", type=Path, required=True, help="the folder for report.html and record.json")
+    parser.add_argument("--out", type=Path, required=True, help="the folder for the report and the run's files")
     parser.add_argument(
         "--hours", type=float, default=4, help="when the GPU nodes and their reservation end (default: 4)"
     )
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
     bound(project / f"Pulumi.{asked.stack}.yaml", datetime.now(UTC) + timedelta(hours=asked.hours))
-    before = records(project)
+    before = files(project)
     code = up(asked.stack, project)
-    record, report = kept(asked.stack, project, asked.out, before)
-    (asked.out / "summary.md").write_text(text(asked.stack, code, record, report))
+    kept = keep(asked.stack, project, asked.out, before)
+    (asked.out / "summary.md").write_text(text(asked.stack, code, kept))
     return code
 
 
@@ -80,22 +81,33 @@ def up(stack: str, project: Path) -> int:
     return code if code >= 0 else 128 - code
 
 
-def records(project: Path) -> set[Path]:
-    return set((project / "runs").glob("*/record.json"))
+def files(project: Path) -> set[Path]:
+    """Those of all runs: records, errors, logs."""
+    return {path for name in (RECORD, ERROR, LOG) for path in (project / "runs").glob(f"*/{name}")}
 
 
-def kept(stack: str, project: Path, out: Path, before: set[Path]) -> tuple[dict[str, Any] | None, str]:
-    """The newest record that was not there before, and its report's name, both copied into `out`; None without one."""
-    # A preflight's and a comparison's have no checkpoint and are not the run.
-    made = [path for path in records(project) - before if "bandwidth" not in path.parent.name]
-    if not made:
-        return None, ""
-    newest = max(made, key=lambda path: path.stat().st_mtime)
-    shutil.copyfile(newest, out / "record.json")
-    report = ["report", newest.parent.name, "-s", stack, "-o", str((out / "report.html").resolve())]
+def keep(stack: str, project: Path, out: Path, before: set[Path]) -> Kept | None:
+    """Copies into `out` what the run of an `up` left, and a report of it; None where there was no run.
+
+    `before` has the `files` that were there before the `up`.
+    """
+    made = sorted(files(project) - before, key=lambda path: (path.stat().st_mtime, path))
+    name = run_among([(path.parent.name, path.name) for path in made])
+    if name is None:
+        return None
+    folder = project / "runs" / name
+    for path in files(project):
+        if path.parent == folder:
+            shutil.copyfile(path, out / path.name)
+    report = ["report", name, "-s", stack, "-o", str((out / "report.html").resolve())]
     done = subprocess.run([sys.executable, "-m", "efactl", *report], cwd=project, env={**os.environ, "NO_COLOR": "1"})
-    record: dict[str, Any] = json.loads(newest.read_text(encoding="utf-8"))
-    return record, "report.html" if done.returncode == 0 else ""
+    record, error = folder / RECORD, folder / ERROR
+    return Kept(
+        run=name,
+        record=json.loads(record.read_text(encoding="utf-8")) if record.exists() else None,
+        error=cleaner(os.environ)(error.read_text(encoding="utf-8", errors="replace")) if error.exists() else "",
+        report="report.html" if done.returncode == 0 else "",
+    )
 
 
 if __name__ == "__main__":

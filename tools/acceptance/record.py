@@ -1,10 +1,24 @@
-"""PURE: what an acceptance run leaves for its readers: which record is its own, and a few lines about it."""
+"""PURE: what an acceptance run leaves for its readers: which run is its own, and a few lines about it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from efactl.exit_codes import MEANINGS, ExitCode
 from tools.pull_request.comment import plain
+from workload.run_folder import ERROR
+
+_LONGEST_ERROR = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What is kept of a run: `record` None or `error` empty where it has none, `report` empty without a page."""
+
+    run: str
+    record: Mapping[str, Any] | None = None
+    error: str = ""
+    report: str = ""
 
 
 def meaning(code: int) -> str:
@@ -14,20 +28,32 @@ def meaning(code: int) -> str:
         return "it was ended from outside" if code < 0 or code > 128 else "something failed"
 
 
-def text(stack: str, code: int, record: Mapping[str, Any] | None, report: str) -> str:
-    """Markdown for the job's page. `record` None: the run has none; `report` empty: there is no page about it."""
+def run_among(made: Sequence[tuple[str, str]]) -> str | None:
+    """The run whose files, (run, file) with the newest last, an `up` has made; None where it came to none."""
+    # A preflight that went well is not the run; where it failed there is no other.
+    runs = [run for run, file in made if "bandwidth" not in run]
+    failed = [run for run, file in made if file == ERROR]
+    return next(reversed(runs or failed), None)
+
+
+def text(stack: str, code: int, kept: Kept | None) -> str:
+    """Markdown for the job's page. `kept` None: there was no run."""
     lines = [f"### `efactl up -s {stack}` ended with {code}", "", f"{meaning(code)}.", ""]
-    if record is None:
-        return "\n".join([*lines, "No run record was written: the log says how far it came.", ""])
-    verdict = record.get("verdict") or {}
-    lines.append(f"- run `{record.get('submissionId') or record.get('job', {}).get('submissionId') or '?'}`")
-    lines.append(f"- transport **{verdict.get('value') or 'not judged'}**")
-    lines += [f"  - {plain(str(reason))}" for reason in _some(verdict.get("reasons") or ())]
+    if kept is None:
+        return "\n".join([*lines, "There was no run: the log says how far it came.", ""])
+    record = kept.record or {}
+    lines.append(f"- run `{kept.run}`")
+    if kept.record is None:
+        lines.append(f"- {plain(kept.error[-_LONGEST_ERROR:]) or 'it left a log and no record: it had not ended'}")
+    else:
+        verdict = record.get("verdict") or {}
+        lines.append(f"- transport **{verdict.get('value') or 'not judged'}**")
+        lines += [f"  - {plain(str(reason))}" for reason in _some(verdict.get("reasons") or ())]
     speed = (record.get("throughput") or {}).get("tokensPerSecond")
     if isinstance(speed, int | float):
         lines.append(f"- {speed:,.0f} tokens/s")
-    if report:
-        lines.append(f"- `{report}` in this run's artifacts is the whole of it")
+    if kept.report:
+        lines.append(f"- `{kept.report}` in this run's artifacts is the whole of it")
     return "\n".join([*lines, ""])
 
 
