@@ -65,6 +65,28 @@ def test_a_comment_that_is_too_long_keeps_its_table() -> None:
     assert "60 to create" in text and "too long" in text
 
 
+def test_what_a_comment_leaves_out_stands_in_the_jobs_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    findings = [made.broken("no-open-ingress", f"rule {number} {'x' * 200}") for number in range(400)]
+    steps = [made.step("create", "a:b/c:C", f"c{number}.", inputs={}) for number in range(70)]
+    summary = told(preview(*steps, *findings))
+    assert "rule 7 " not in comment([summary], commit="c"), "it is too long"
+    assert "and 10 more" in comment([told(preview(*steps))], commit="c")
+    (tmp_path / "dev.json").write_text(json.dumps(summary))
+    assert main(["comment", "--from", str(tmp_path), "--commit", "c", "--print"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"rule {number} x" in text for number in range(400))
+    assert all(f"c{number}." in text for number in range(70))
+
+
+def test_a_summary_is_never_longer_than_github_takes() -> None:
+    findings = [made.broken("a", f"{number} {'é' * 2000}") for number in range(400)]
+    text = comment([told(preview(*findings))], commit="c", whole=True)
+    assert len(text.encode()) < 1 << 20
+    assert "**1 broken**" in text and "too long" in text
+
+
 def test_a_pull_request_that_touches_no_stack_is_told_so() -> None:
     assert "No stack is touched" in comment([], commit="c")
     assert "No stack is touched" not in comment([], commit="c", skipped={"cluster": "it asks its own cluster"})

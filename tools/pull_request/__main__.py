@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     tell.add_argument("--previewed", default="[]", help="the stacks that were to be, as `stacks` writes them")
     tell.add_argument("--skipped", default="{}", help="stacks that were not previewed and why, as JSON")
     tell.add_argument("--pull", type=int, help="its number; GITHUB_REPOSITORY and GITHUB_TOKEN say the rest")
-    tell.add_argument("--print", action="store_true", help="to standard output, and nowhere else")
+    tell.add_argument("--print", action="store_true", help="to standard output alone, and with all details")
     return top
 
 
@@ -115,7 +115,8 @@ def tell(asked: argparse.Namespace) -> int:
 
     summaries = [json.loads(file.read_text()) for file in sorted(asked.folder.rglob("*.json"))]
     expected = [one["stack"] for one in json.loads(asked.previewed)]
-    text = comment(summaries, commit=asked.commit, expected=expected, skipped=json.loads(asked.skipped))
+    skipped = json.loads(asked.skipped)
+    text = comment(summaries, commit=asked.commit, expected=expected, skipped=skipped, whole=asked.print)
     if asked.print:
         print(text, end="")
         return 0

@@ -6,9 +6,12 @@ from typing import Any
 
 # By it the comment of an earlier push is found and replaced.
 MARK = "<!-- ray-train-efa: what this pull request would do -->"
-# GitHub takes 65,536 characters.
+# GitHub takes 65,536 characters of a comment, and of a step's summary 1 MiB, none of it where that is more.
 LONGEST = 60_000
+LONGEST_SUMMARY = 1_000_000
+# Of each stack, in a comment.
 _ROWS = 60
+_ERRORS = 4000
 _VERBS = {
     "create": "to create",
     "update": "to update",
@@ -25,8 +28,11 @@ def comment(
     commit: str,
     expected: Iterable[str] = (),
     skipped: Mapping[str, str] | None = None,
+    whole: bool = False,
 ) -> str:
-    """`expected`: the stacks that were to be previewed. `skipped`: those that were not to be, with the reason."""
+    """`expected`: the stacks that were to be previewed. `skipped`: those that were not to be, with the reason.
+    `whole`: for a job's summary, where there is room for every resource.
+    """
     told = {one["stack"] for one in summaries}
     rows = [(one["stack"], _row(one)) for one in summaries]
     rows += [(stack, _unfinished(stack)) for stack in expected if stack not in told]
@@ -43,11 +49,16 @@ def comment(
             head += ["", f"{code(one['stack'])} was previewed without an account: {plain(one['instead'])}"]
     for stack, reason in sorted((skipped or {}).items()):
         head += ["", f"{code(stack)} was not previewed: {plain(reason)}"]
-    parts = ["\n".join(head), *(_details(one) for one in summaries), _foot(summaries, commit)]
+    details = [_details(one, whole=whole) for one in summaries]
+    parts = ["\n".join(head), *details, _foot(summaries, commit)]
     text = "\n\n".join(filter(None, parts)) + "\n"
-    if len(text) <= LONGEST:
+    if len(text.encode()) <= LONGEST_SUMMARY if whole else len(text) <= LONGEST:
         return text
-    return "\n\n".join([parts[0], "The details are too long for a comment: see the job's summary.", parts[-1]]) + "\n"
+    if whole:
+        short = "The details are too long for GitHub: the preview's STACK.json has them."
+    else:
+        short = "The details are too long for a comment: they stand in the summaries of the jobs that previewed."
+    return "\n\n".join([parts[0], short, parts[-1]]) + "\n"
 
 
 def code(text: str) -> str:
@@ -104,10 +115,10 @@ def _run(told: Mapping[str, Any]) -> str:
     return f"**due**: {plain('; '.join(run['reasons']))}" if run["due"] else "not due"
 
 
-def _details(told: Mapping[str, Any]) -> str:
+def _details(told: Mapping[str, Any], *, whole: bool) -> str:
     parts: list[str] = []
     if told["errors"]:
-        text = "\n".join(told["errors"])[-4000:].replace("```", "'''")
+        text = "\n".join(told["errors"])[0 if whole else -_ERRORS :].replace("```", "'''")
         parts.append(f"```text\n{text}\n```")
     if told["base_error"]:
         parts.append(f"The base could not be previewed, so nothing is compared with it: {plain(told['base_error'])}")
@@ -115,13 +126,14 @@ def _details(told: Mapping[str, Any]) -> str:
         f"- {'' if one['mandatory'] else 'advisory: '}{code(one['rule'])}: {plain(one['message'])}"
         for one in told["policy"]["broken"]
     ]
-    if rows := told["changes"]:
+    if changes := told["changes"]:
         table = ["| | resource | properties |", "|---|---|---|"]
-        for one in rows[:_ROWS]:
+        rows = len(changes) if whole else _ROWS
+        for one in changes[:rows]:
             names = ", ".join(code(name) for name in one["properties"])
             table.append(f"| {one['operation']} | {code(one['resource'])} | {names} |")
-        if len(rows) > _ROWS:
-            table.append(f"| | and {len(rows) - _ROWS} more | |")
+        if len(changes) > rows:
+            table.append(f"| | and {len(changes) - rows} more: see the job's summary | |")
         parts.append("\n".join(table))
     if lines := told["cost"]["lines"]:
         parts.append("\n".join(["USD an hour:", "", *(f"- {plain(line)}" for line in lines)]))
