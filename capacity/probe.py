@@ -37,8 +37,8 @@ def probe(
     """One answer for each place, in order; questions are put up to the first "yes", or to `all_places`.
 
     What earlier probes left in those regions is cancelled first. After a refusal that every zone of its region would
-    repeat, the region's other zones are not asked. Interrupted (Ctrl-C, TERM) it cancels what it holds and raises
-    KeyboardInterrupt.
+    repeat, the region's other zones are not asked. Interrupted (Ctrl-C, TERM) it cancels what it holds, or says how to,
+    and raises KeyboardInterrupt.
     """
     by = by or Prober()
     if request.spot:
@@ -54,7 +54,6 @@ def probe(
             continue
         answer = probe_zone(request, place, say, by)
         answers.append(answer)
-        say(f"{place.zone} ({place.zone_id}): {answer.text}")
         if answer.outcome == "yes" and not all_places:
             stop = f"not asked: {place.zone} has it"
         elif answer.outcome == "left":

@@ -15,14 +15,17 @@ REFUSALS = (*AWS_ERRORS, AwsRefusedError)
 
 
 def probe_zone(request: Request, place: Place, say: Callable[[str], None], by: Prober) -> Probe:
-    """An interruption waits until the reservation is cancelled."""
+    """Says what came of it. An interruption waits until the reservation is cancelled, or is told to be there."""
     owner = probe_reservation.new_owner()
-    with held_signals(say, f"interrupted: the reservation in {place.zone} is cancelled first"):
+    with held_signals(say, f"interrupted: the reservation in {place.zone} is to be cancelled first"):
         try:
-            return _asked(request, place, owner, by)
+            answer = _asked(request, place, owner, by)
         except BaseException:
-            _end(place, owner, by)
+            _end(place, owner, say, by)
             raise
+        # Within: an interruption that was put off is raised at the end of this block, and nobody gets the answer.
+        say(f"{place.zone} ({place.zone_id}): {answer.text}")
+        return answer
 
 
 def _asked(request: Request, place: Place, owner: str, by: Prober) -> Probe:
@@ -104,7 +107,15 @@ def _refused(place: Place, error: Exception) -> Probe:
     return Probe(place=place, outcome="no", cause=after.cause, text=told, after=after)
 
 
-def _end(place: Place, owner: str, by: Prober) -> None:
-    there = probe_reservation.find_soon(place.region, owner, access=by.access, wait=by.wait)
-    if there is not None:
-        probe_reservation.cancel(place.region, there.id, access=by.access, wait=by.wait)
+def _end(place: Place, owner: str, say: Callable[[str], None], by: Prober) -> None:
+    """Never fails: what it is called for is an error already."""
+    id = ""
+    try:
+        there = probe_reservation.find_soon(place.region, owner, access=by.access, wait=by.wait)
+        if there is not None:
+            id = there.id
+            probe_reservation.cancel(place.region, id, access=by.access, wait=by.wait)
+    except REFUSALS as error:
+        what = f"reservation {id} is NOT cancelled" if id else "whether something was reserved is not known"
+        how = f"end it with: {how_to_cancel(place.region, id, by.access)}" if id else "the next probe looks again"
+        say(f"{place.zone} ({place.zone_id}): {what} ({words_of(error)}): {how}")

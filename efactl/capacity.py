@@ -1,5 +1,6 @@
 """`efactl capacity`: where the GPU nodes can stand, everywhere at once; makes nothing but what is asked for."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -108,4 +109,6 @@ def _write(environment: str, choice: Choice) -> None:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    # Nobody who reads (a closed terminal) is no reason to leave a reservation behind.
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)

@@ -319,6 +319,21 @@ def test_an_error_of_the_program_itself_leaves_no_reservation(aws: AwsServer, mo
     assert (aws.reservations.made, aws.reservations.billing()) == (1, [])
 
 
+def test_an_error_of_the_program_itself_whose_reservation_cannot_be_cancelled_says_how_to(
+    aws: AwsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(probe_reservation, "settled", broken)
+    aws.faults = [Fault(CANCEL, "UnauthorizedOperation", times=9)]
+    said: list[str] = []
+    with pytest.raises(ZeroDivisionError):
+        probe(REQUEST, [A], say=said.append, by=NOW)
+    [id] = aws.reservations.billing()
+    assert f"--capacity-reservation-id {id}" in said[-1]
+
+
 class Interrupted:
     """A probe's process, met by a signal while EC2 is at work on one of its calls."""
 
@@ -348,8 +363,17 @@ def test_an_interruption_waits_for_the_cancellation_and_ends_the_probe(
     met = Interrupted(aws, operation, number)
     assert met.process is not None
     assert met.process.returncode == 130, met.said
-    assert "interrupted: the reservation in us-west-2a is cancelled first" in met.said
+    assert "interrupted: the reservation in us-west-2a is to be cancelled first" in met.said
     assert (aws.reservations.made, aws.reservations.billing()) == (1, []), "the second zone is not asked any more"
+
+
+def test_an_interrupted_probe_whose_reservation_cannot_be_cancelled_says_which_and_how_to(aws: AwsServer) -> None:
+    aws.faults = [Fault(CANCEL, "UnauthorizedOperation", times=9)]
+    met = Interrupted(aws, CREATE, signal.SIGINT)
+    assert met.process is not None
+    assert met.process.returncode == 130, met.said
+    [id] = aws.reservations.billing()
+    assert f"aws ec2 cancel-capacity-reservation --region us-west-2 --capacity-reservation-id {id}" in met.said
 
 
 def test_what_a_killed_probe_leaves_the_next_one_cancels(aws: AwsServer) -> None:
