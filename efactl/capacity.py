@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from capacity import explain, table
+from capacity.account_check import SETTING, allowed_accounts, check_allowed
 from capacity.answers import RegionAnswers
-from capacity.aws import AS_ENVIRONMENT, Access
+from capacity.aws import AS_ENVIRONMENT, Access, who
 from capacity.choice import Choice, ProbeLike, choose
 from capacity.request import Request
 from capacity.survey import survey
@@ -92,14 +93,19 @@ def _certain(choice: Choice) -> bool:
 
 def _access(environment: str) -> Access:
     """As whom the environment's own settings have AWS asked: zones' names and quotas are an account's. Raises
-    BadInputError for one that there is not, before a survey that would be for nothing."""
+    BadInputError for one that there is not, ReportedError for credentials of an account that it does not allow: before
+    a survey that would be for nothing."""
     if not environment:
         return AS_ENVIRONMENT
     if not (FOLDER / f"Pulumi.{checked(environment)}.yaml").exists():
         raise BadInputError(
             f"--write {environment}: there is no Pulumi.{environment}.yaml to make a region's file from"
         )
-    return Stack(environment).access()
+    stack = Stack(environment)
+    access, allowed = stack.access(), allowed_accounts(stack.foreign_config(SETTING))
+    if allowed:
+        check_allowed(who(access=access).account, allowed)
+    return access
 
 
 def _write(environment: str, choice: Choice) -> None:

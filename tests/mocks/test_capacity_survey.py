@@ -426,6 +426,18 @@ def test_a_kept_place_is_looked_for_as_whom_the_environment_is_brought_up(
     assert "odd-profile" in said.err
 
 
+def test_another_account_than_the_environment_allows_is_asked_for_nothing_and_probed_in_no_zone(
+    account: CapacityAccount, efactl: Efactl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Pulumi.odd.yaml").write_text('config:\n  aws:allowedAccountIds: ["999999999999"]\n')
+    for module in (capacity_command, stacks):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    said = efactl("--probe", "--write", "odd")
+    assert said.code == 1
+    assert f"of account {capacity_account.ACCOUNT}, and aws:allowedAccountIds has 999999999999" in said.err
+    assert {name for _, name, _ in account.calls} == {"GetCallerIdentity"}
+
+
 def test_what_is_held_already_is_not_probed(account: CapacityAccount, efactl: Efactl) -> None:
     account.held["us-west-2"] = [reservation("cr-fits", "us-west-2b")]
     said = efactl("--json", "--probe")

@@ -1,0 +1,34 @@
+"""Which accounts a stack's file allows, however it is written there."""
+
+from typing import Any
+
+import pytest
+
+from capacity.account_check import allowed_accounts, check_allowed
+from workload.errors import ReportedError
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["123456789012"],
+        [123456789012],
+        '["123456789012"]',
+        "123456789012",
+        123456789012,
+    ],
+)
+def test_an_account_is_read_from_a_list_its_json_text_and_a_number(value: Any) -> None:
+    assert allowed_accounts(value) == ("123456789012",)
+
+
+@pytest.mark.parametrize("value", [None, "", [], "[]"])
+def test_without_any_every_account_is_allowed(value: Any) -> None:
+    assert allowed_accounts(value) == ()
+    check_allowed("123456789012", ())
+
+
+def test_another_account_is_refused_and_both_are_named() -> None:
+    check_allowed("123456789012", ["999999999999", "123456789012"])
+    with pytest.raises(ReportedError, match="of account 123456789012, and aws:allowedAccountIds has 999999999999"):
+        check_allowed("123456789012", ["999999999999"])
