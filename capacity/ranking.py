@@ -37,8 +37,9 @@ def factors(request: Request, one: Candidate, *, siblings: int) -> tuple[Factor,
     probed = one.probe is not None and one.probe["outcome"] in ("yes", "left")
     known = one.reservation != "" or one.headroom_vcpus is not None
     return (
-        Factor(name="probe", key=0 if probed else 1, said="succeeded" if probed else "none"),
+        # First: what is held already is not probed, and is as certain.
         _by_reservation(one),
+        Factor(name="probe", key=0 if probed else 1, said="succeeded" if probed else "none"),
         Factor(name="state of the zone", key=0 if one.state == "available" else 1, said=one.state.replace("-", " ")),
         Factor(name="quota", key=0 if known else 1, said="known to be enough" if known else "not known"),
         *((by_score, by_price) if request.spot else (by_price, by_score)),

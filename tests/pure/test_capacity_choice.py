@@ -150,12 +150,21 @@ def test_a_zone_that_is_unavailable_is_out_and_one_that_is_impaired_comes_last()
     assert "marked the zone unavailable" in reasons(choice, "us-west-2a")
 
 
-def test_a_probe_that_succeeded_comes_before_everything_and_one_refused_is_out() -> None:
-    answers = [region(), region("us-east-1", reservations=(held(),))]
+def test_a_probe_that_succeeded_comes_before_what_is_cheaper_and_one_refused_is_out() -> None:
+    cheaper = Price(usd=4.0, as_of="2026-11-20", source="table")
+    answers = [region(), region("us-east-1", price=cheaper)]
     probes = [probed("us-west-2a", "no", retry="next-zone"), probed("us-west-2b", "yes")]
     choice = choose(REQUEST, answers, probes)
     assert plan(choice)[:2] == ["us-west-2b", "us-west-2c"]
     assert "the probe was refused: probe of us-west-2a" in reasons(choice, "us-west-2a")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_reservation_is_as_certain_as_a_probe_and_comes_first_where_other_places_were_probed(own: bool) -> None:
+    answers = [region(), region("us-east-1", reservations=(held(own=own, owner="2"),))]
+    choice = choose(REQUEST, answers, [probed(f"us-west-2{letter}", "yes") for letter in "abc"])
+    assert plan(choice)[0] == "us-east-1a"
+    assert "by reservation: cr-1 of" in "\n".join(explain.lines(choice))
 
 
 def test_what_was_refused_for_all_of_a_region_puts_its_other_zones_out() -> None:
