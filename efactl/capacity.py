@@ -23,8 +23,8 @@ from workload.errors import BadInputError
 def capacity(
     request: Request, *, probe: bool, all_places: bool, write: str, explained: bool, as_json: bool
 ) -> ExitCode:
-    """NO_CAPACITY where no place is left, FAILED where no region answered. `write` is an environment, whose stack
-    file for the best place is made."""
+    """NO_CAPACITY where no place is left, or none is certain after a probe; FAILED where no region answered, or a
+    probe's reservation is still there. `write` is an environment, whose stack file for the best place is made."""
     access = _access(write)
     asked_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     answers = survey(request, _say, access=access)
@@ -43,7 +43,10 @@ def capacity(
         print("\n".join(table.lines(choice)))
         if explained:
             print("\n".join(["", *explain.lines(choice)]))
-    if choice.unanswered:
+    left = [one.reservation_id for one in probes if one.outcome == "left"]
+    if left:
+        _say(f"reservation {', '.join(left)} is still there and bills{', and nothing was written' if write else ''}")
+    if choice.unanswered or left:
         return ExitCode.FAILED
     if not choice.plan or (probe and not _certain(choice)):
         return ExitCode.NO_CAPACITY
@@ -88,7 +91,7 @@ def _probed(choice: Choice, access: Access, *, all_places: bool) -> Sequence[Pro
 def _certain(choice: Choice) -> bool:
     """Whether there is more than hope: a reservation, or a probe that succeeded. Spot cannot be probed."""
     best = choice.of(choice.plan[0])
-    return choice.request.spot or bool(best.reservation) or (best.probe or {}).get("outcome") in ("yes", "left")
+    return choice.request.spot or bool(best.reservation) or (best.probe or {}).get("outcome") == "yes"
 
 
 def _access(environment: str) -> Access:

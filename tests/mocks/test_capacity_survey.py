@@ -23,6 +23,7 @@ from tools.standin.iam_policy import actions_of, allowing, not_allowed
 
 POLICY = json.loads((Path(__file__).parents[2] / "docs/iam/capacity-read.json").read_text())
 ON_DEMAND, SPOT = "L-DB2E81BA", "L-3819A6DF"
+ODD = "config:\n  ray-train-efa:platform: eks\n"
 DENIED = "You are not authorized to perform this operation."
 
 
@@ -74,6 +75,15 @@ class Efactl:
 @pytest.fixture
 def efactl(capsys: pytest.CaptureFixture[str]) -> Efactl:
     return Efactl(capsys)
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of environment `odd`, whose file a test writes anew where it is to be another one."""
+    (tmp_path / "Pulumi.odd.yaml").write_text(ODD)
+    for module in (capacity_command, stacks):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    return tmp_path
 
 
 def test_a_region_with_quota_gives_its_zones_that_offer_the_type(account: CapacityAccount, efactl: Efactl) -> None:
@@ -401,6 +411,18 @@ def test_a_probe_refused_everywhere_is_no_capacity(account: CapacityAccount, efa
     assert said.plan == []
 
 
+def test_a_probe_that_cannot_be_cancelled_is_a_failure_and_nothing_is_written(
+    account: CapacityAccount, efactl: Efactl, environment: Path
+) -> None:
+    account.faults = [Fault("CancelCapacityReservation", "UnauthorizedOperation", DENIED, times=9)]
+    said = efactl("--json", "--probe", "--write", "odd")
+    [id] = account.reservations.billing()
+    assert said.code == 1
+    assert f"--capacity-reservation-id {id}" in said.err
+    assert f"reservation {id} is still there and bills, and nothing was written" in said.err
+    assert [one.name for one in environment.iterdir()] == ["Pulumi.odd.yaml"]
+
+
 def test_what_a_killed_probe_left_is_cancelled_also_where_it_takes_the_regions_whole_quota(
     account: CapacityAccount, efactl: Efactl
 ) -> None:
@@ -416,22 +438,18 @@ def test_what_a_killed_probe_left_is_cancelled_also_where_it_takes_the_regions_w
 
 
 def test_a_kept_place_is_looked_for_as_whom_the_environment_is_brought_up(
-    account: CapacityAccount, efactl: Efactl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    account: CapacityAccount, efactl: Efactl, environment: Path
 ) -> None:
-    (tmp_path / "Pulumi.odd.yaml").write_text("config:\n  aws:profile: odd-profile\n")
-    for module in (capacity_command, stacks):
-        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    (environment / "Pulumi.odd.yaml").write_text(f"{ODD}  aws:profile: odd-profile\n")
     said = efactl("--write", "odd")
     assert said.code == 1
     assert "odd-profile" in said.err
 
 
 def test_another_account_than_the_environment_allows_is_asked_for_nothing_and_probed_in_no_zone(
-    account: CapacityAccount, efactl: Efactl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    account: CapacityAccount, efactl: Efactl, environment: Path
 ) -> None:
-    (tmp_path / "Pulumi.odd.yaml").write_text('config:\n  aws:allowedAccountIds: ["999999999999"]\n')
-    for module in (capacity_command, stacks):
-        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    (environment / "Pulumi.odd.yaml").write_text(f'{ODD}  aws:allowedAccountIds: ["999999999999"]\n')
     said = efactl("--probe", "--write", "odd")
     assert said.code == 1
     assert f"of account {capacity_account.ACCOUNT}, and aws:allowedAccountIds has 999999999999" in said.err
