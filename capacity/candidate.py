@@ -13,13 +13,14 @@ class Out(IntEnum):
     """Why a candidate is out, the most easily mended first."""
 
     MONEY = 0
-    PROBED = 1
-    QUOTA = 2
-    STATE = 3
-    OFFER = 4
-    UNKNOWN = 5
-    NOT_ENABLED = 6
-    NO_ANSWER = 7
+    FILES = 1
+    PROBED = 2
+    QUOTA = 3
+    STATE = 4
+    OFFER = 5
+    UNKNOWN = 6
+    NOT_ENABLED = 7
+    NO_ANSWER = 8
 
 
 @dataclass(frozen=True, kw_only=True)

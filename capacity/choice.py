@@ -1,7 +1,7 @@
 """PURE: from what the regions said to the places worth trying, best first; the order of the answers does not count."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from capacity.answers import Missing, RegionAnswers, TypeFacts
@@ -79,14 +79,22 @@ class Choice:
         }
 
 
-def choose(request: Request, answers: Sequence[RegionAnswers], probes: Sequence[ProbeLike] = ()) -> Choice:
-    """Raises BadInputError for a type that EC2 does not know, or that has no GPU or no EFA."""
+def choose(
+    request: Request,
+    answers: Sequence[RegionAnswers],
+    probes: Sequence[ProbeLike] = (),
+    *,
+    why_not: Callable[[Place], str] = lambda _: "",
+) -> Choice:
+    """`why_not` is what else speaks against a place, empty for nothing. Raises BadInputError for a type that EC2 does
+    not know, or that has no GPU or no EFA."""
     facts = type_facts(request, answers)
     probed = _by_zone(probes)
     said = {one.region: one for one in answers}
     for region in request.regions or ():
         said.setdefault(region, RegionAnswers(region=region, trouble=Missing(code="", text="the region was not asked")))
-    all_ = [one for region in sorted(said) for one in candidates(request, said[region], facts, probed)]
+    judged = [one for region in sorted(said) for one in candidates(request, said[region], facts, probed)]
+    all_ = [_kept_out(one, why_not(one.place)) if one.zone else one for one in judged]
     eligible, why = order(request, [one for one in all_ if one.eligible])
     out = sorted((one for one in all_ if not one.eligible), key=lambda o: (min(o.outs)[0], o.region, o.zone_id, o.zone))
     return Choice(
@@ -96,6 +104,10 @@ def choose(request: Request, answers: Sequence[RegionAnswers], probes: Sequence[
         plan=tuple(one.place for one in eligible),
         why=why,
     )
+
+
+def _kept_out(one: Candidate, why: str) -> Candidate:
+    return replace(one, outs=tuple(sorted((*one.outs, (Out.FILES, why))))) if why else one
 
 
 def _by_zone(probes: Sequence[ProbeLike]) -> dict[str, dict[str, Any]]:

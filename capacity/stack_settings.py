@@ -12,6 +12,7 @@ from infra.eks_settings import end_of
 from workload.errors import BadInputError
 
 _PROJECT = "ray-train-efa"
+ONLY_PLATFORM = "eks"
 # Of one region alone: another one has zones of its own, and none of the rest.
 _CHOSEN_ANEW = ("vpcZones", "gpuFallbackZones")
 _OF_ONE_REGION = (
@@ -50,6 +51,21 @@ def name_of(env: str, place: Place) -> str:
     return f"{env}-{place.region}"
 
 
+def platform_of(settings: Mapping[str, Any]) -> str:
+    return str(_of(settings, "platform") or "local")
+
+
+def network_of(settings: Mapping[str, Any]) -> list[str]:
+    """The zones of its own network, which are fixed once it is made; empty where the program takes them."""
+    return list(_of(settings, "vpcZones") or [])
+
+
+def check_platform(settings: Mapping[str, Any], file: str) -> None:
+    """Raises BadInputError for a file of another platform: it has no place to choose."""
+    if (platform := platform_of(settings)) != ONLY_PLATFORM:
+        raise BadInputError(f"{file} is for platform {platform}, not {ONLY_PLATFORM}")
+
+
 def only_there(settings: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """What another region chooses anew, with namespaces, and what cannot be there at all: a cluster, a network, a
     reservation, a placement group that is held."""
@@ -65,8 +81,7 @@ def changes(settings: Mapping[str, Any], place: Place, choice: Choice, *, until:
 
     Raises BadInputError for the settings of another platform, and for a place that is not in the plan.
     """
-    if _of(settings, "platform") != "eks":
-        raise BadInputError(f"the stack's file is for platform {_of(settings, 'platform') or 'local'}, not eks")
+    check_platform(settings, "the stack's file")
     if place not in choice.plan:
         raise BadInputError(
             f"{place.zone} is not in the plan: {', '.join(one.zone for one in choice.plan) or 'none is'}"
@@ -102,8 +117,8 @@ def changes(settings: Mapping[str, Any], place: Place, choice: Choice, *, until:
 
 
 def _fallback(settings: Mapping[str, Any], place: Place, choice: Choice) -> tuple[str, ...]:
-    """The network's zones are fixed once it is made: what is outside of them is no place for its nodes."""
-    network = _of(settings, "vpcZones") or []
+    """What is outside of the network's zones is no place for its nodes."""
+    network = network_of(settings)
     if network and place.zone not in network:
         raise BadInputError(
             f"vpcZones in the stack's file are {', '.join(network)}, without {place.zone}: add it there, or take it out"

@@ -5,19 +5,18 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from capacity import explain, table
-from capacity.account_check import SETTING, allowed_accounts, check_allowed
 from capacity.answers import RegionAnswers
-from capacity.aws import AS_ENVIRONMENT, Access, who
+from capacity.aws import AS_ENVIRONMENT, Access
 from capacity.choice import Choice, ProbeLike, choose
 from capacity.request import Request
 from capacity.survey import survey
 from efactl.exit_codes import ExitCode
-from efactl.region_stacks import checked
-from efactl.stack import FOLDER, Stack
-from workload.errors import BadInputError
+
+if TYPE_CHECKING:
+    from efactl.kept_environment import KeptEnvironment
 
 
 def capacity(
@@ -25,17 +24,19 @@ def capacity(
 ) -> ExitCode:
     """NO_CAPACITY where no place is left, or none is certain after a probe; FAILED where no region answered, or a
     probe's reservation is still there. `write` is an environment, whose stack file for the best place is made."""
-    access = _access(write)
+    kept = _kept(write, request)
+    access = kept.access if kept else AS_ENVIRONMENT
+    why_not = kept.files.why_not if kept else lambda _: ""
     asked_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     answers = survey(request, _say, access=access)
     if probe and _freed(answers, access):
         _say("what an earlier probe held is free again: every region is asked once more")
         answers = survey(request, _say, access=access)
-    choice = choose(request, answers)
+    choice = choose(request, answers, why_not=why_not)
     probes: Sequence[ProbeLike] = ()
     if probe:
         probes = _probed(choice, access, all_places=all_places)
-        choice = choose(request, answers, probes)
+        choice = choose(request, answers, probes, why_not=why_not)
     if as_json:
         facts = _contract(choice, probes, asked_at) | ({"explanation": explain.lines(choice)} if explained else {})
         print(json.dumps(facts, indent=2))
@@ -50,9 +51,18 @@ def capacity(
         return ExitCode.FAILED
     if not choice.plan or (probe and not _certain(choice)):
         return ExitCode.NO_CAPACITY
-    if write:
-        _write(write, choice)
+    if kept:
+        kept.write(choice, _say)
     return ExitCode.OK
+
+
+def _kept(environment: str, request: Request) -> "KeptEnvironment | None":
+    if not environment:
+        return None
+    # The Pulumi CLI is asked: nothing that a survey alone should need.
+    from efactl.kept_environment import KeptEnvironment
+
+    return KeptEnvironment.of(environment, request.regions)
 
 
 def _contract(choice: Choice, probes: Sequence[ProbeLike], asked_at: str) -> dict[str, Any]:
@@ -92,29 +102,6 @@ def _certain(choice: Choice) -> bool:
     """Whether there is more than hope: a reservation, or a probe that succeeded. Spot cannot be probed."""
     best = choice.of(choice.plan[0])
     return choice.request.spot or bool(best.reservation) or (best.probe or {}).get("outcome") == "yes"
-
-
-def _access(environment: str) -> Access:
-    """As whom the environment's own settings have AWS asked: zones' names and quotas are an account's. Raises
-    BadInputError for one that there is not, ReportedError for credentials of an account that it does not allow: before
-    a survey that would be for nothing."""
-    if not environment:
-        return AS_ENVIRONMENT
-    if not (FOLDER / f"Pulumi.{checked(environment)}.yaml").exists():
-        raise BadInputError(
-            f"--write {environment}: there is no Pulumi.{environment}.yaml to make a region's file from"
-        )
-    stack = Stack(environment)
-    access, allowed = stack.access(), allowed_accounts(stack.foreign_config(SETTING))
-    if allowed:
-        check_allowed(who(access=access).account, allowed)
-    return access
-
-
-def _write(environment: str, choice: Choice) -> None:
-    from capacity.stack_file import write
-
-    write(environment, choice.plan[0], choice, folder=FOLDER, base=environment, say=_say)
 
 
 def _say(line: str) -> None:

@@ -1,6 +1,7 @@
 """`efactl capacity` against an AWS on loopback: what is asked, what is made of the answers, and what goes wrong."""
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,14 +13,17 @@ import pytest
 
 from capacity import at_once, aws
 from capacity.answers import Missing
+from capacity.pulumi_cli import PulumiCli
 from capacity.request import Request
 from capacity.survey import survey
-from efactl import capacity as capacity_command
+from efactl import kept_environment, region_stacks
 from efactl import stack as stacks
 from efactl.__main__ import main
 from tests.support import capacity_account
 from tests.support.capacity_account import CapacityAccount, Fault, instance, reservation
+from tests.support.project import ROOT
 from tools.standin.iam_policy import actions_of, allowing, not_allowed
+from workload.errors import ReportedError
 
 POLICY = json.loads((Path(__file__).parents[2] / "docs/iam/capacity-read.json").read_text())
 ON_DEMAND, SPOT = "L-DB2E81BA", "L-3819A6DF"
@@ -81,8 +85,10 @@ def efactl(capsys: pytest.CaptureFixture[str]) -> Efactl:
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of environment `odd`, whose file a test writes anew where it is to be another one."""
     (tmp_path / "Pulumi.odd.yaml").write_text(ODD)
-    for module in (capacity_command, stacks):
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    for module in (kept_environment, region_stacks, stacks):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
+    monkeypatch.setattr(PulumiCli, "resources", lambda _self, _stack: None)
     return tmp_path
 
 
@@ -420,7 +426,7 @@ def test_a_probe_that_cannot_be_cancelled_is_a_failure_and_nothing_is_written(
     assert said.code == 1
     assert f"--capacity-reservation-id {id}" in said.err
     assert f"reservation {id} is still there and bills, and nothing was written" in said.err
-    assert [one.name for one in environment.iterdir()] == ["Pulumi.odd.yaml"]
+    assert [one.name for one in environment.glob("Pulumi.odd*")] == ["Pulumi.odd.yaml"]
 
 
 def test_what_a_killed_probe_left_is_cancelled_also_where_it_takes_the_regions_whole_quota(
@@ -454,6 +460,63 @@ def test_another_account_than_the_environment_allows_is_asked_for_nothing_and_pr
     assert said.code == 1
     assert f"of account {capacity_account.ACCOUNT}, and aws:allowedAccountIds has 999999999999" in said.err
     assert {name for _, name, _ in account.calls} == {"GetCallerIdentity"}
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("config:\n  ray-train-efa:platform: local\n", "Pulumi.odd.yaml is for platform local, not eks"),
+        (f"{ODD}  ray-train-efa:gpuMarket: capacity-block\n", "for a capacity block, whose zone is its own"),
+    ],
+)
+def test_an_environment_that_no_place_can_be_kept_for_is_refused_before_anything_is_asked(
+    account: CapacityAccount, efactl: Efactl, environment: Path, file: str, text: str
+) -> None:
+    (environment / "Pulumi.odd.yaml").write_text(file)
+    said = efactl("--probe", "--write", "odd")
+    assert said.code == 2
+    assert text in said.err
+    assert account.calls == []
+
+
+def test_a_backend_that_cannot_be_used_is_told_before_anything_is_paid(
+    account: CapacityAccount, efactl: Efactl, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_self: PulumiCli, stack: str) -> None:
+        raise ReportedError(f"pulumi stack export --stack {stack}: error: no such bucket")
+
+    monkeypatch.setattr(PulumiCli, "resources", refused)
+    said = efactl("--probe", "--write", "odd")
+    assert said.code == 1
+    assert "no such bucket" in said.err
+    assert account.reservations.made == 0
+
+
+def test_a_region_that_nothing_can_be_written_for_is_neither_probed_nor_planned_and_says_why(
+    account: CapacityAccount, efactl: Efactl, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_environment.KeptEnvironment, "write", lambda *_: None)
+    account.prices = {"us-west-2": 5.0, "us-east-1": 4.0}
+    own = "  aws:region: us-west-2\n  ray-train-efa:vpcId: vpc-1\n"
+    (environment / "Pulumi.odd.yaml").write_text(ODD + own)
+    said = efactl("--json", "--probe", "--write", "odd", regions="us-west-2,us-east-1")
+    assert said.code == 0
+    assert said.plan[0].startswith("us-west-2"), "the other one is the cheaper"
+    assert said.reasons("us-east-1a") == "Pulumi.odd.yaml names vpcId, which us-east-1 does not have"
+    assert set(account.asked_for("CreateCapacityReservation")) == {"us-west-2"}
+
+
+def test_a_stack_that_holds_its_nodes_in_one_zone_leaves_no_other_zone_of_its_region_in_the_plan(
+    account: CapacityAccount, efactl: Efactl, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_environment.KeptEnvironment, "write", lambda *_: None)
+    (environment / "Pulumi.odd-us-west-2.yaml").write_text(f"{ODD}  aws:region: us-west-2\n")
+    zone = {"availabilityZone": "us-west-2a"}
+    state = [{"type": "aws:ec2/capacityReservation:CapacityReservation", "outputs": zone}]
+    monkeypatch.setattr(PulumiCli, "resources", lambda _self, stack: state if stack == "odd-us-west-2" else None)
+    said = efactl("--json", "--write", "odd")
+    assert said.plan == ["us-west-2a"]
+    assert "stack odd-us-west-2 holds GPU capacity in us-west-2a" in said.reasons("us-west-2b")
 
 
 def test_what_is_held_already_is_not_probed(account: CapacityAccount, efactl: Efactl) -> None:

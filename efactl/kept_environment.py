@@ -1,0 +1,64 @@
+"""The environment that a place is kept for (`efactl capacity --write ENV`): what can refuse it is looked at first."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from capacity import stack_file, stack_text
+from capacity.account_check import SETTING, allowed_accounts, check_allowed
+from capacity.aws import Access, who
+from capacity.choice import Choice
+from capacity.kept_files import KeptFiles, Settings
+from capacity.pulumi_cli import PulumiCli
+from capacity.stack_settings import check_platform, held_zones
+from efactl.region_stacks import checked, region_stacks
+from efactl.stack import FOLDER, Stack
+from workload.errors import BadInputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptEnvironment:
+    """`access` is as whom its own settings have AWS asked: zones' names and quotas are an account's."""
+
+    base: Stack
+    access: Access
+    files: KeptFiles
+
+    @classmethod
+    def of(cls, name: str, regions: tuple[str, ...] | None) -> "KeptEnvironment":
+        """`regions` are those asked about, None for all.
+
+        Raises BadInputError for one that there is not or that has no place to choose; ReportedError for credentials of
+        an account that it does not allow, and for a backend of Pulumi's that cannot be used.
+        """
+        file = FOLDER / f"Pulumi.{checked(name)}.yaml"
+        if not file.exists():
+            raise BadInputError(f"--write {name}: there is no {file.name} to make a region's file from")
+        base = Stack(name)
+        settings = _settings(file)
+        check_platform(settings, f"--write {name}: {file.name}")
+        if base.config("gpuMarket") == "capacity-block":
+            raise BadInputError(f"--write {name}: {file.name} is for a capacity block, whose zone is its own")
+        access, allowed = base.access(), allowed_accounts(base.foreign_config(SETTING))
+        if allowed:
+            check_allowed(who(access=access).account, allowed)
+        cli = PulumiCli(FOLDER)
+        # Also of an environment without a region yet: a backend that cannot be used is told before anything is paid.
+        cli.resources(name)
+        there = {region: one for region, one in region_stacks(name).items() if regions is None or region in regions}
+        files = KeptFiles(
+            env=name,
+            base=settings,
+            files={region: _settings(one.file) for region, one in there.items()},
+            held={region: held_zones(cli.resources(one.name) or []) for region, one in there.items()},
+        )
+        return cls(base=base, access=access, files=files)
+
+    def write(self, choice: Choice, say: Callable[[str], None]) -> None:
+        name = self.base.name
+        stack_file.write(name, choice.plan[0], choice, folder=FOLDER, base=name, say=say)
+
+
+def _settings(file: Path) -> Settings:
+    text, _ = stack_file.read(file)
+    return stack_text.settings_of(text)
