@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacity.place import Place
-from capacity.stack_settings import ONLY_PLATFORM, name_of, network_of, only_there, platform_of
+from capacity.stack_settings import (
+    CAPACITY_BLOCK,
+    ONLY_PLATFORM,
+    market_of,
+    name_of,
+    network_of,
+    only_there,
+    platform_of,
+)
 
 Settings = Mapping[str, Any]
 
@@ -33,6 +41,8 @@ class KeptFiles:
             settings = self.base
         elif (platform := platform_of(settings)) != ONLY_PLATFORM:
             return f"Pulumi.{stack}.yaml is for platform {platform}"
+        elif market_of(settings) == CAPACITY_BLOCK:
+            return f"Pulumi.{stack}.yaml is for a capacity block"
         if elsewhere := sorted(set(self.held.get(place.region, ())) - {place.zone}):
             return f"stack {stack} holds GPU capacity in {', '.join(elsewhere)}: `efactl down -s {stack}` ends it"
         network = network_of(settings)

@@ -13,6 +13,8 @@ from workload.errors import BadInputError
 
 _PROJECT = "ray-train-efa"
 ONLY_PLATFORM = "eks"
+# Its zone is its own: there is none to choose.
+CAPACITY_BLOCK = "capacity-block"
 # Of one region alone: another one has zones of its own, and none of the rest.
 _CHOSEN_ANEW = ("vpcZones", "gpuFallbackZones")
 _OF_ONE_REGION = (
@@ -53,6 +55,10 @@ def name_of(env: str, place: Place) -> str:
 
 def platform_of(settings: Mapping[str, Any]) -> str:
     return str(_of(settings, "platform") or "local")
+
+
+def market_of(settings: Mapping[str, Any]) -> str:
+    return str(_of(settings, "gpuMarket") or _DEFAULTS["gpuMarket"])
 
 
 def network_of(settings: Mapping[str, Any]) -> list[str]:
@@ -135,7 +141,7 @@ def _capacity(
         return {"capacity": "none", "gpuMarket": "spot"}
     held = next((one for one in found.reservations if one.id == found.reservation), None)
     if held:
-        market = "capacity-block" if held.kind == "capacity-block" else "on-demand"
+        market = CAPACITY_BLOCK if held.kind == CAPACITY_BLOCK else "on-demand"
         group = held.placement_group.rpartition("/")[2]
         return {"capacity": held.id, "gpuMarket": market, "gpuPlacementGroup": group}
     mode, stays = str(_of(settings, "capacity") or "reserve"), _of(settings, "gpuZone") == found.zone

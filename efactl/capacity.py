@@ -3,7 +3,8 @@
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from capacity import explain, table
 from capacity.answers import RegionAnswers
 from capacity.aws import AS_ENVIRONMENT, Access
 from capacity.choice import Choice, ProbeLike, choose
+from capacity.place import Place
 from capacity.request import Request
 from capacity.survey import survey
 from efactl.exit_codes import ExitCode
@@ -19,50 +21,78 @@ if TYPE_CHECKING:
     from efactl.kept_environment import KeptEnvironment
 
 
-def capacity(
-    request: Request, *, probe: bool, all_places: bool, write: str, explained: bool, as_json: bool
-) -> ExitCode:
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What the command line says; `given` has those of instance_type, nodes and spot that are on it.
+
+    `write` is an environment, for whose stack of the best place's region a file is made.
+    """
+
+    given: Mapping[str, Any]
+    regions: tuple[str, ...] | None
+    max_hourly: float | None
+    probe: bool
+    all_places: bool
+    write: str
+    explained: bool
+    as_json: bool
+
+
+def capacity(wanted: Wanted) -> ExitCode:
     """NO_CAPACITY where no place is left, or none is certain after a probe; FAILED where no region answered, or a
-    probe's reservation is still there. `write` is an environment, whose stack file for the best place is made."""
-    kept = _kept(write, request)
-    access = kept.access if kept else AS_ENVIRONMENT
-    why_not = kept.files.why_not if kept else lambda _: ""
+    probe's reservation is still there."""
+    # What cannot be is told before an environment is read.
+    request = Request(**wanted.given, regions=wanted.regions, max_hourly=wanted.max_hourly)
+    kept = _kept(wanted)
+    access = AS_ENVIRONMENT
+    why_not: Callable[[Place], str] = _nothing
+    if kept:
+        request, access, why_not = kept.request(request, wanted.given, _say), kept.access, kept.files.why_not
     asked_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     answers = survey(request, _say, access=access)
-    if probe and _freed(answers, access):
+    if wanted.probe and _freed(answers, access):
         _say("what an earlier probe held is free again: every region is asked once more")
         answers = survey(request, _say, access=access)
     choice = choose(request, answers, why_not=why_not)
     probes: Sequence[ProbeLike] = ()
-    if probe:
-        probes = _probed(choice, access, all_places=all_places)
+    if wanted.probe:
+        probes = _probed(choice, access, all_places=wanted.all_places)
         choice = choose(request, answers, probes, why_not=why_not)
-    if as_json:
-        facts = _contract(choice, probes, asked_at) | ({"explanation": explain.lines(choice)} if explained else {})
-        print(json.dumps(facts, indent=2))
-    else:
-        print("\n".join(table.lines(choice)))
-        if explained:
-            print("\n".join(["", *explain.lines(choice)]))
+    _tell(choice, probes, asked_at, wanted)
     left = [one.reservation_id for one in probes if one.outcome == "left"]
     if left:
-        _say(f"reservation {', '.join(left)} is still there and bills{', and nothing was written' if write else ''}")
+        _say(f"reservation {', '.join(left)} is still there and bills{', and nothing was written' if kept else ''}")
     if choice.unanswered or left:
         return ExitCode.FAILED
-    if not choice.plan or (probe and not _certain(choice)):
+    if not choice.plan or (wanted.probe and not _certain(choice)):
         return ExitCode.NO_CAPACITY
     if kept:
         kept.write(choice, _say)
     return ExitCode.OK
 
 
-def _kept(environment: str, request: Request) -> "KeptEnvironment | None":
-    if not environment:
+def _kept(wanted: Wanted) -> "KeptEnvironment | None":
+    if not wanted.write:
         return None
     # The Pulumi CLI is asked: nothing that a survey alone should need.
     from efactl.kept_environment import KeptEnvironment
 
-    return KeptEnvironment.of(environment, request.regions)
+    return KeptEnvironment.of(wanted.write, wanted.regions)
+
+
+def _nothing(_place: Place) -> str:
+    return ""
+
+
+def _tell(choice: Choice, probes: Sequence[ProbeLike], asked_at: str, wanted: Wanted) -> None:
+    explanation = explain.lines(choice) if wanted.explained else []
+    if wanted.as_json:
+        more = {"explanation": explanation} if wanted.explained else {}
+        print(json.dumps({**_contract(choice, probes, asked_at), **more}, indent=2))
+        return
+    print("\n".join(table.lines(choice)))
+    if explanation:
+        print("\n".join(["", *explanation]))
 
 
 def _contract(choice: Choice, probes: Sequence[ProbeLike], asked_at: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The environment that a place is kept for (`efactl capacity --write ENV`): what can refuse it is looked at first."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from capacity import stack_file, stack_text
 from capacity.account_check import SETTING, allowed_accounts, check_allowed
@@ -10,7 +11,8 @@ from capacity.aws import Access, who
 from capacity.choice import Choice
 from capacity.kept_files import KeptFiles, Settings
 from capacity.pulumi_cli import PulumiCli
-from capacity.stack_settings import check_platform, held_zones
+from capacity.request import Request
+from capacity.stack_settings import CAPACITY_BLOCK, check_platform, held_zones, market_of
 from efactl.region_stacks import checked, region_stacks
 from efactl.stack import FOLDER, Stack
 from workload.errors import BadInputError
@@ -18,9 +20,11 @@ from workload.errors import BadInputError
 
 @dataclass(frozen=True, kw_only=True)
 class KeptEnvironment:
-    """`access` is as whom its own settings have AWS asked: zones' names and quotas are an account's."""
+    """`access` is as whom its own settings have AWS asked: zones' names and quotas are an account's. `regions` are the
+    stacks ENV-<region> that have a file, of the regions asked about."""
 
     base: Stack
+    regions: tuple[Stack, ...]
     access: Access
     files: KeptFiles
 
@@ -37,7 +41,7 @@ class KeptEnvironment:
         base = Stack(name)
         settings = _settings(file)
         check_platform(settings, f"--write {name}: {file.name}")
-        if base.config("gpuMarket") == "capacity-block":
+        if market_of(settings) == CAPACITY_BLOCK:
             raise BadInputError(f"--write {name}: {file.name} is for a capacity block, whose zone is its own")
         access, allowed = base.access(), allowed_accounts(base.foreign_config(SETTING))
         if allowed:
@@ -52,11 +56,47 @@ class KeptEnvironment:
             files={region: _settings(one.file) for region, one in there.items()},
             held={region: held_zones(cli.resources(one.name) or []) for region, one in there.items()},
         )
-        return cls(base=base, access=access, files=files)
+        return cls(base=base, regions=tuple(there.values()), access=access, files=files)
+
+    def request(self, asked: Request, given: Collection[str], say: Callable[[str], None]) -> Request:
+        """What of `asked` is not `given` is as the regions' files have it, else as the base does.
+
+        Raises BadInputError where two files have it differently: one survey asks about one.
+        """
+        stacks = self.regions or (self.base,)
+        own = {name: _one(name, stacks) for name in _SETTINGS if name not in given}
+        request = replace(asked, **own)
+        where = f" (as {', '.join(stack.file.name for stack in stacks)} has it)" if own else ""
+        say(f"asked about: {request.nodes} x {request.instance_type}, {request.market}{where}")
+        return request
 
     def write(self, choice: Choice, say: Callable[[str], None]) -> None:
         name = self.base.name
         stack_file.write(name, choice.plan[0], choice, folder=FOLDER, base=name, say=say)
+
+
+def _one(name: str, stacks: Sequence[Stack]) -> Any:
+    setting, option, read = _SETTINGS[name]
+    found = {stack.file.name: read(str(stack.config(setting))) for stack in stacks}
+    if len(set(found.values())) > 1:
+        said = ", ".join(f"{stack.config(setting)} in {stack.file.name}" for stack in stacks)
+        raise BadInputError(f"{setting} is {said}: give {option}, or --regions with those of one kind")
+    return next(iter(found.values()))
+
+
+def _nodes(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BadInputError(f"gpuNodes: '{text}' is no number of nodes") from None
+
+
+# By a request's field: the setting, the option that goes before it, and what its text means.
+_SETTINGS: Mapping[str, tuple[str, str, Callable[[str], Any]]] = {
+    "instance_type": ("gpuInstanceType", "--instance-type", str),
+    "nodes": ("gpuNodes", "--nodes", _nodes),
+    "spot": ("gpuMarket", "--spot or --no-spot", lambda text: text == "spot"),
+}
 
 
 def _settings(file: Path) -> Settings:

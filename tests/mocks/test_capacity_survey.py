@@ -479,6 +479,40 @@ def test_an_environment_that_no_place_can_be_kept_for_is_refused_before_anything
     assert account.calls == []
 
 
+def test_a_kept_place_is_asked_about_as_the_regions_file_has_it_else_the_base_and_as_the_command_line_says(
+    account: CapacityAccount, efactl: Efactl, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_environment.KeptEnvironment, "write", lambda *_: None)
+    account.quotas["us-west-2", SPOT] = 384.0
+
+    def asked(*more: str) -> tuple[str, int, str]:
+        said = efactl("--json", "--write", "odd", *more).json
+        return said["instance_type"], said["nodes"], said["market"]
+
+    assert asked() == ("g6.12xlarge", 2, "on-demand"), "as Pulumi.yaml has it"
+    (environment / "Pulumi.odd.yaml").write_text(f"{ODD}  ray-train-efa:gpuNodes: 1\n  ray-train-efa:gpuMarket: spot\n")
+    assert asked() == ("g6.12xlarge", 1, "spot")
+    edited = f"{ODD}  aws:region: us-west-2\n  ray-train-efa:gpuNodes: '3'\n  ray-train-efa:gpuMarket: spot\n"
+    (environment / "Pulumi.odd-us-west-2.yaml").write_text(f"{edited}  ray-train-efa:gpuInstanceType: g6.24xlarge\n")
+    assert asked() == ("g6.24xlarge", 3, "spot")
+    assert asked("--nodes", "2", "--no-spot", "--instance-type", "g6.12xlarge") == ("g6.12xlarge", 2, "on-demand")
+
+
+def test_regions_files_that_differ_in_what_is_asked_about_are_told_apart_by_the_command_line(
+    account: CapacityAccount, efactl: Efactl, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_environment.KeptEnvironment, "write", lambda *_: None)
+    for region, nodes in (("us-west-2", 2), ("us-east-1", 3)):
+        file = environment / f"Pulumi.odd-{region}.yaml"
+        file.write_text(f"{ODD}  aws:region: {region}\n  ray-train-efa:gpuNodes: {nodes}\n")
+    said = efactl("--write", "odd", regions="us-west-2,us-east-1")
+    assert said.code == 2
+    assert "gpuNodes is 3 in Pulumi.odd-us-east-1.yaml, 2 in Pulumi.odd-us-west-2.yaml: give --nodes" in said.err
+    assert account.calls == []
+    assert efactl("--json", "--write", "odd", "--nodes", "2", regions="us-west-2,us-east-1").json["nodes"] == 2
+    assert efactl("--json", "--write", "odd", regions="us-east-1").json["nodes"] == 3
+
+
 def test_a_backend_that_cannot_be_used_is_told_before_anything_is_paid(
     account: CapacityAccount, efactl: Efactl, environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

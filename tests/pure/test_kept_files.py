@@ -40,6 +40,10 @@ def test_a_stack_that_holds_capacity_stays_in_its_zone() -> None:
     assert files.why_not(WEST_B).startswith("stack dev-w-1 holds GPU capacity in w-1a: `efactl down -s dev-w-1`")
 
 
-def test_a_regions_file_of_another_platform_is_no_place() -> None:
-    files = KeptFiles(env="dev", base=named(), files={"w-1": named(platform="local")})
-    assert files.why_not(WEST_A) == "Pulumi.dev-w-1.yaml is for platform local"
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [({"platform": "local"}, "platform local"), ({"gpuMarket": "capacity-block"}, "a capacity block")],
+)
+def test_a_regions_file_of_another_kind_is_no_place(settings: dict[str, Any], what: str) -> None:
+    files = KeptFiles(env="dev", base=named(), files={"w-1": named(**settings)})
+    assert files.why_not(WEST_A) == f"Pulumi.dev-w-1.yaml is for {what}"
