@@ -68,8 +68,8 @@ class Reservation:
     """An active capacity reservation of the type asked for.
 
     `criteria` is open or targeted, `placement_group` the ARN of the one it was made in or empty, `ends` a UTC time or
-    empty, `kind` default or capacity-block, `stack` the name that one of our stacks tagged it with, `probe` that it is
-    what a probe left.
+    empty, `ends_soon` that it is within an hour of the answer, `kind` default or capacity-block, `stack` the name that
+    one of our stacks tagged it with, `probe` that it is what a probe left.
     """
 
     id: str
@@ -84,6 +84,7 @@ class Reservation:
     tenancy: str = "default"
     placement_group: str = ""
     ends: str = ""
+    ends_soon: bool = False
     kind: str = "default"
     interruptible: bool = False
     stack: str = ""

@@ -57,9 +57,8 @@ def _candidate(
         found.outs.append((Out.OFFER, f"{request.instance_type} is not sold on spot"))
     if usable is None:
         _check_quota(request, answers, facts, found)
-    elif usable.placement_group:
-        group = usable.placement_group.rpartition("/")[2]
-        found.notes.append(f"reservation {usable.id} is in placement group {group}: set gpuPlacementGroup to it")
+    else:
+        _note(usable, found)
     price = _price(request, answers, zone, found)
     if probe is not None and probe["outcome"] == "no":
         found.outs.append((Out.PROBED, f"the probe was refused: {probe['text']}"))
@@ -128,6 +127,8 @@ def unfit(request: Request, held: Reservation) -> str:
         return f"of {held.tenancy} tenancy"
     if held.interruptible:
         return "interruptible"
+    if held.ends_soon:
+        return "it ends within an hour"
     if held.free < request.nodes:
         return f"{held.free} of {held.total} free"
     return ""
@@ -135,6 +136,16 @@ def unfit(request: Request, held: Reservation) -> str:
 
 def _usable(request: Request, held: tuple[Reservation, ...]) -> Reservation | None:
     return next((one for one in held if not unfit(request, one)), None)
+
+
+def _note(usable: Reservation, found: _Findings) -> None:
+    if usable.placement_group:
+        group = usable.placement_group.rpartition("/")[2]
+        found.notes.append(f"reservation {usable.id} is in placement group {group}: set gpuPlacementGroup to it")
+    if usable.ends:
+        found.notes.append(
+            f"reservation {usable.id} ends at {usable.ends}: from then on nothing keeps the nodes' places"
+        )
 
 
 def _check_quota(request: Request, answers: RegionAnswers, facts: TypeFacts | None, found: _Findings) -> None:

@@ -82,7 +82,7 @@ class Ec2Questions:
 
     def held(self) -> Held:
         pages = self._pages("describe_capacity_reservations", Filters=[{"Name": "state", "Values": ["active"]}])
-        found, idle = reading.reservations(self.request.instance_type, self.family, list(pages))
+        found, idle = reading.reservations(self.request.instance_type, self.family, list(pages), now=datetime.now(UTC))
         # What is kept free counts on demand alone.
         owners = {} if self.request.spot else idle
         return Held(reservations=found, idle_vcpus={owner: self._vcpus(counts) for owner, counts in owners.items()})

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from capacity.answers import Missing, Price, Quota, RegionAnswers, Reservation, TypeFacts, Usage, Zone
@@ -15,6 +15,8 @@ Pages = Iterable[Mapping[str, Any]]
 STACK_TAG, PROBE_TAG = "ray-train-efa/name", "ray-train-efa:probe"
 # What counts against a quota is what has a host.
 RUNNING = ("pending", "running")
+# A stack is hardly up by then.
+_SOON = timedelta(hours=1)
 
 
 def zones(answer: Mapping[str, Any]) -> tuple[Zone, ...]:
@@ -84,7 +86,7 @@ class Held:
 
 
 def reservations(
-    instance_type: str, family: QuotaFamily | None, pages: Pages
+    instance_type: str, family: QuotaFamily | None, pages: Pages, *, now: datetime
 ) -> tuple[tuple[Reservation, ...], dict[str, dict[str, int]]]:
     """Those of the type, and by owner how many instances of each type of the family are kept free.
 
@@ -92,7 +94,7 @@ def reservations(
     limits". Those of capacity blocks do not.
     """
     there = [one for page in pages for one in page["CapacityReservations"] if one.get("State") == "active"]
-    matching = [_reservation(one) for one in there if one["InstanceType"] == instance_type]
+    matching = [_reservation(one, now) for one in there if one["InstanceType"] == instance_type]
     idle: dict[str, dict[str, int]] = {}
     for one in there:
         counts = one.get("ReservationType", "default") == "default" and one.get("AvailableInstanceCount", 0)
@@ -102,7 +104,7 @@ def reservations(
     return tuple(sorted(matching, key=lambda one: one.id)), idle
 
 
-def _reservation(one: Mapping[str, Any]) -> Reservation:
+def _reservation(one: Mapping[str, Any], now: datetime) -> Reservation:
     tags = {tag["Key"]: tag.get("Value", "") for tag in one.get("Tags", [])}
     ends = one.get("EndDate") if one.get("EndDateType") == "limited" else None
     return Reservation(
@@ -118,6 +120,7 @@ def _reservation(one: Mapping[str, Any]) -> Reservation:
         tenancy=one.get("Tenancy", "default"),
         placement_group=one.get("PlacementGroupArn", ""),
         ends="" if ends is None else f"{ends.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        ends_soon=ends is not None and ends - now < _SOON,
         kind=one.get("ReservationType", "default"),
         interruptible=bool(one.get("Interruptible", False)),
         stack=tags.get(STACK_TAG, ""),

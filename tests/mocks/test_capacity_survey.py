@@ -4,7 +4,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,11 @@ class Efactl:
         code = main(["capacity", "--regions", regions, *more])
         said = self._capsys.readouterr()
         return Said(code, said.out, said.err)
+
+
+def ending(after: timedelta) -> dict[str, Any]:
+    """What a reservation with an end has."""
+    return {"EndDateType": "limited", "EndDate": (datetime.now(UTC) + after).replace(microsecond=0)}
 
 
 @pytest.fixture
@@ -291,6 +296,22 @@ def test_a_reservation_that_cannot_take_the_nodes_is_named_with_the_reason(
     assert said.code == 7
     for number, (_, why) in enumerate(unfit):
         assert f"cr-{number} in us-west-2a, own, targeted, 2 of 2 free: not used: {why}" in said.out
+
+
+def test_a_reservation_that_ends_within_an_hour_is_not_used(account: CapacityAccount, efactl: Efactl) -> None:
+    account.quotas["us-west-2", ON_DEMAND] = 0.0
+    account.held["us-west-2"] = [reservation("cr-over", "us-west-2b", **ending(timedelta(minutes=59)))]
+    said = efactl("--explain")
+    assert said.code == 7
+    assert "not used: it ends within an hour" in said.out
+
+
+def test_a_reservation_that_has_an_end_says_when(account: CapacityAccount, efactl: Efactl) -> None:
+    more = ending(timedelta(minutes=61))
+    account.held["us-west-2"] = [reservation("cr-fits", "us-west-2b", **more)]
+    said = efactl("--json").of("us-west-2b")
+    assert said["reservation"] == "cr-fits"
+    assert f"reservation cr-fits ends at {more['EndDate']:%Y-%m-%dT%H:%M:%SZ}" in "; ".join(said["notes"])
 
 
 def test_what_own_reservations_keep_free_counts_against_the_quota(account: CapacityAccount, efactl: Efactl) -> None:
