@@ -58,7 +58,7 @@ def probe(
             stop = f"not asked: {place.zone} has it"
         elif answer.outcome == "left":
             stop = f"not asked: reservation {answer.reservation_id} is to be cancelled first"
-        elif answer.after is not None and answer.after.retry not in ("next-zone", "wait"):
+        elif answer.outcome == "no" and answer.after is not None and answer.after.retry not in ("next-zone", "wait"):
             closed[place.region] = f"not asked: {place.zone} was refused for what holds in all of {place.region}"
     return answers
 

@@ -7,11 +7,13 @@ from capacity.aws import AWS_ERRORS, AwsRefusedError, client, may_have_happened,
 from capacity.causes import Cause, Sorted
 from capacity.held_signals import held_signals
 from capacity.place import Place
-from capacity.probe_answer import Probe, Prober
+from capacity.probe_answer import Outcome, Probe, Prober
 from capacity.probe_reservation import LIVES, how_to_cancel
 from capacity.request import Request
 
 REFUSALS = (*AWS_ERRORS, AwsRefusedError)
+# Of the zone: EC2 has not looked at it.
+_SAYS_NOTHING = (Cause.THROTTLED, Cause.UNAVAILABLE)
 
 
 def probe_zone(request: Request, place: Place, say: Callable[[str], None], by: Prober) -> Probe:
@@ -104,7 +106,8 @@ def _left(request: Request, place: Place, id: str, error: Exception, by: Prober)
 def _refused(place: Place, error: Exception) -> Probe:
     after = sorted_error(error)
     told = str(error) if isinstance(error, AwsRefusedError) else f"{words_of(error)}: {after.what_to_do}"
-    return Probe(place=place, outcome="no", cause=after.cause, text=told, after=after)
+    outcome: Outcome = "unknown" if after.cause in _SAYS_NOTHING else "no"
+    return Probe(place=place, outcome=outcome, cause=after.cause, text=told, after=after)
 
 
 def _end(place: Place, owner: str, say: Callable[[str], None], by: Prober) -> None:

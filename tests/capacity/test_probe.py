@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from capacity import probe_reservation
+from capacity.aws import forget
 from capacity.causes import Cause
 from capacity.place import Place
 from capacity.probe import PROBE_TAG, Probe, Prober, cancel_leftovers, probe, total_usd
@@ -142,11 +143,34 @@ def test_what_the_next_zone_may_have_moves_on_to_it(aws: AwsServer, code: str) -
     assert (refused.outcome, refused.cause, other.outcome) == ("no", Cause.CAPACITY, "yes")
 
 
-def test_throttling_closes_no_region(aws: AwsServer) -> None:
-    aws.faults = [Fault(CREATE, "RequestLimitExceeded", "Request limit exceeded.", status=503)]
-    throttled, next_zone = probed(A, B)
-    assert (throttled.outcome, throttled.cause) == ("no", Cause.THROTTLED)
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("RequestLimitExceeded", Cause.THROTTLED),
+        ("Unavailable", Cause.UNAVAILABLE),
+        ("InternalError", Cause.UNAVAILABLE),
+    ],
+)
+def test_what_says_nothing_of_the_zone_is_no_refusal_and_closes_no_region(
+    aws: AwsServer, code: str, cause: Cause
+) -> None:
+    aws.faults = [Fault(CREATE, code, status=503)]
+    unanswered, next_zone = probed(A, B)
+    assert (unanswered.outcome, unanswered.cause) == ("unknown", cause)
     assert next_zone.outcome == "yes"
+
+
+def test_a_region_that_cannot_be_reached_is_not_called_without_capacity(
+    aws: AwsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    forget()
+    try:
+        [unreached] = probed(A)
+    finally:
+        monkeypatch.undo()
+        forget()
+    assert (unreached.outcome, unreached.cause, unreached.usd) == ("unknown", Cause.UNAVAILABLE, 0.0)
 
 
 def test_spot_is_not_probed_and_that_is_said(aws: AwsServer) -> None:
@@ -175,9 +199,10 @@ def test_one_that_shows_up_late_is_found_all_the_same(aws: AwsServer) -> None:
 
 def test_an_answer_lost_and_nothing_found_is_not_called_a_no(aws: AwsServer) -> None:
     aws.faults = [Fault(CREATE)]
-    [answer, _] = probed(A, B)
+    answer, other = probed(A, B)
     assert (answer.outcome, answer.cause) == ("unknown", Cause.UNAVAILABLE)
     assert "the next probe looks again" in answer.text
+    assert other.outcome == "yes", "it says nothing of the region's other zones"
 
 
 def test_what_an_unanswered_probe_left_is_cancelled_by_the_next(aws: AwsServer) -> None:
