@@ -8,6 +8,7 @@ from capacity import probe_reservation
 from capacity.answers import Missing
 from capacity.at_once import PATIENCE_S, AtOnce
 from capacity.aws import words_of
+from capacity.choice import ProbeLike
 from capacity.place import Place
 from capacity.probe_answer import Probe, Prober
 from capacity.probe_reservation import PROBE_TAG, how_to_cancel
@@ -89,9 +90,10 @@ def cancel_leftovers(
     return found
 
 
-def total_usd(probes: Iterable[Probe]) -> float:
-    """What they cost together at most, as far as prices are known."""
-    return round(sum(one.usd or 0.0 for one in probes), 4)
+def total_usd(probes: Iterable[ProbeLike]) -> float | None:
+    """What they cost together at most; None where the price of one is not known."""
+    costs = [one.usd for one in probes]
+    return None if None in costs else round(sum(cost or 0.0 for cost in costs), 4)
 
 
 def _leftovers(region: str, by: Prober) -> list[Leftover]:

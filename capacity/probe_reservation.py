@@ -19,8 +19,9 @@ from capacity.place import Place
 PROBE_TAG = "ray-train-efa:probe"
 # The deployer's policy (docs/iam) lets nothing be made, or cancelled, without this one.
 _NAME_TAG = {"Key": "ray-train-efa/name", "Value": "ray-probe"}
-# EC2 ends a reservation within the hour after its end date; a probe itself takes seconds.
+# A probe itself takes seconds. EC2 ends a reservation within the hour after its end date: so long one may bill.
 LIVES = timedelta(minutes=15)
+BILLS_AT_MOST = LIVES + timedelta(hours=1)
 # A probe that is older than this is none in progress, whatever process has its number now.
 _IN_PROGRESS = timedelta(minutes=10)
 # In which it may bill.

@@ -8,7 +8,7 @@ from capacity.causes import Cause, Sorted
 from capacity.held_signals import held_signals
 from capacity.place import Place
 from capacity.probe_answer import Outcome, Probe, Prober
-from capacity.probe_reservation import LIVES, how_to_cancel
+from capacity.probe_reservation import BILLS_AT_MOST, LIVES, how_to_cancel
 from capacity.request import Request
 
 REFUSALS = (*AWS_ERRORS, AwsRefusedError)
@@ -57,12 +57,12 @@ def _lost(request: Request, place: Place, owner: str, began: float, error: Excep
     if there is not None:
         return _made(request, place, there.id, there.state, began, by)
     ends = f"{by.now() + LIVES:%H:%M} UTC"
+    usd = by.usd(request, place.region, BILLS_AT_MOST.total_seconds())
     text = (
         f"{words_of(error)}; whether it was reserved is not known ({seen}): the next probe looks again, and it would "
-        f"end by itself from {ends} on"
+        f"end by itself within an hour after {ends}, {_price(usd)}"
     )
     after = sorted_error(error)
-    usd = by.usd(request, place.region, LIVES.total_seconds())
     return Probe(place=place, outcome="unknown", cause=after.cause, usd=usd, text=text, after=after)
 
 
@@ -77,8 +77,7 @@ def _made(request: Request, place: Place, id: str, state: str, began: float, by:
         return _left(request, place, id, error, by)
     seconds = by.seconds() - began
     usd = by.usd(request, place.region, seconds)
-    price = "no price known" if usd is None else f"at most ${usd:.4f}"
-    text = f"{request.nodes} x {request.instance_type} reserved and cancelled within {seconds:.1f} s, {price}"
+    text = f"{request.nodes} x {request.instance_type} reserved and cancelled within {seconds:.1f} s, {_price(usd)}"
     if state == "active":
         return Probe(place=place, outcome="yes", reservation_id=id, usd=usd, text=text, seconds=seconds)
     text = f"{text}; EC2 had not confirmed it by then (it was {state})"
@@ -95,11 +94,18 @@ def _made(request: Request, place: Place, id: str, state: str, began: float, by:
     )
 
 
+def _price(usd: float | None) -> str:
+    return "no price known" if usd is None else f"at most ${usd:.4f}"
+
+
 def _left(request: Request, place: Place, id: str, error: Exception, by: Prober) -> Probe:
     command = how_to_cancel(place.region, id, by.access)
-    text = f"reserved, and NOT cancelled ({words_of(error)}): it bills until its end date. End it with: {command}"
+    usd = by.usd(request, place.region, BILLS_AT_MOST.total_seconds())
+    ends = f"{by.now() + LIVES:%H:%M} UTC, or up to an hour longer"
+    text = (
+        f"reserved, and NOT cancelled ({words_of(error)}): it bills until {ends}, {_price(usd)}. End it with: {command}"
+    )
     after = sorted_error(error)
-    usd = by.usd(request, place.region, LIVES.total_seconds())
     return Probe(place=place, outcome="left", cause=after.cause, reservation_id=id, usd=usd, text=text, after=after)
 
 

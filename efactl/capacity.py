@@ -96,8 +96,15 @@ def _tell(choice: Choice, probes: Sequence[ProbeLike], asked_at: str, wanted: Wa
 
 
 def _contract(choice: Choice, probes: Sequence[ProbeLike], asked_at: str) -> dict[str, Any]:
-    known = [one.usd for one in probes if one.usd is not None]
-    return {**choice.as_dict(), "asked_at": asked_at, "probe_usd": round(sum(known), 4) if probes else None}
+    return {**choice.as_dict(), "asked_at": asked_at, "probe_usd": _usd(probes)}
+
+
+def _usd(probes: Sequence[ProbeLike]) -> float | None:
+    if not probes:
+        return None
+    from capacity.probe import total_usd
+
+    return total_usd(probes)
 
 
 def _freed(answers: Sequence[RegionAnswers], access: Access) -> bool:
@@ -111,7 +118,7 @@ def _freed(answers: Sequence[RegionAnswers], access: Access) -> bool:
 
 def _probed(choice: Choice, access: Access, *, all_places: bool) -> Sequence[ProbeLike]:
     """None where the best place is held already: that is more than a probe can tell."""
-    from capacity.probe import Prober, probe, total_usd
+    from capacity.probe import Prober, probe
 
     held = [place for place in choice.plan if choice.of(place).reservation]
     places = [place for place in choice.plan if place not in held]
@@ -124,7 +131,9 @@ def _probed(choice: Choice, access: Access, *, all_places: bool) -> Sequence[Pro
     hourly = {one.region: one.usd_per_hour and one.usd_per_hour / nodes for one in choice.candidates if one.eligible}
     probes = probe(choice.request, places, all_places=all_places, say=_say, by=Prober(access=access, hourly=hourly))
     asked = [one for one in probes if one.outcome != "not-asked"]
-    _say(f"{len(asked)} of {len(places)} places probed, for at most {total_usd(probes):.2f} USD")
+    usd = _usd(probes)
+    cost = "for a price that is not known" if usd is None else f"for at most {usd:.2f} USD"
+    _say(f"{len(asked)} of {len(places)} places probed, {cost}")
     return probes
 
 

@@ -101,7 +101,21 @@ def test_the_cost_is_the_price_of_the_seconds_and_of_a_minute_at_least(aws: AwsS
     assert "at most $0.2000" in short.text
     assert unpriced.usd is None
     assert "no price known" in unpriced.text
-    assert total_usd([short, long, unpriced]) == 0.8
+    assert total_usd([short, long]) == 0.8
+    assert total_usd([short, long, unpriced]) is None, "no sum of the others is the most that it costs"
+
+
+def test_what_may_still_be_there_costs_its_quarter_of_an_hour_and_the_hour_that_ec2_may_take_to_end_it(
+    aws: AwsServer,
+) -> None:
+    by = Prober(wait=NOW.wait, hourly={"us-west-2": 6.0})
+    aws.faults = [Fault(CREATE)]
+    [unknown] = probed(A, by=by)
+    aws.faults = [Fault(CANCEL, "UnauthorizedOperation", times=9)]
+    [left] = probed(A, by=by)
+    assert (unknown.outcome, left.outcome) == ("unknown", "left")
+    assert unknown.usd == left.usd == 2 * 6.0 * 1.25
+    assert all("at most $15.0000" in one.text for one in (unknown, left))
 
 
 @pytest.mark.parametrize(

@@ -431,6 +431,14 @@ def test_a_probe_that_is_refused_moves_the_plan_on(account: CapacityAccount, efa
     assert said.json["probe_usd"] > 0
 
 
+def test_a_probe_where_no_price_is_known_is_not_said_to_cost_nothing(account: CapacityAccount, efactl: Efactl) -> None:
+    account.quotas["eu-west-3", ON_DEMAND] = 192.0
+    said = efactl("--json", "--probe", regions="eu-west-3")
+    assert account.reservations.made == 1
+    assert said.json["probe_usd"] is None
+    assert "1 of 2 places probed, for a price that is not known" in said.err
+
+
 def test_a_probe_refused_everywhere_is_no_capacity(account: CapacityAccount, efactl: Efactl) -> None:
     account.reservations.room = {f"us-west-2{letter}": 0 for letter in "abcd"}
     said = efactl("--json", "--probe")
