@@ -17,8 +17,6 @@ from capacity.request import Request
 
 __all__ = ["PROBE_TAG", "Leftover", "Probe", "Prober", "cancel_leftovers", "probe", "total_usd"]
 
-SPOT = "spot capacity cannot be reserved, so it cannot be probed: its placement score is the only sign before a launch"
-
 Say = Callable[[str], None]
 _PART = "left"
 
@@ -35,16 +33,14 @@ class Leftover:
 def probe(
     request: Request, places: Sequence[Place], *, all_places: bool = False, say: Say, by: Prober | None = None
 ) -> list[Probe]:
-    """One answer for each place, in order; questions are put up to the first "yes", or to `all_places`.
+    """One answer for each place, in order; questions are put up to the first "yes", or to `all_places`. On demand: spot
+    capacity cannot be reserved.
 
     What earlier probes left in those regions is cancelled first. After a refusal that every zone of its region would
     repeat, the region's other zones are not asked. Interrupted (Ctrl-C, TERM) it cancels what it holds, or says how to,
     and raises KeyboardInterrupt.
     """
     by = by or Prober()
-    if request.spot:
-        say(SPOT)
-        return [Probe(place=place, outcome="not-asked", text=SPOT) for place in places]
     cancel_leftovers((place.region for place in places), say, by=by)
     answers: list[Probe] = []
     closed: dict[str, str] = {}

@@ -102,4 +102,5 @@ def _end(choice: Choice) -> str:
         return f"No place can take them. {prices}"
     best = choice.of(choice.plan[0])
     by = f", in reservation {best.reservation}" if best.reservation else ""
-    return f"Best: {best.zone} ({best.zone_id}){by}. {prices}"
+    unsure = ", which its probe left open" if (best.probe or {}).get("outcome") == "unknown" else ""
+    return f"Best: {best.zone} ({best.zone_id}){by}{unsure}. {prices}"

@@ -16,9 +16,12 @@ from capacity.place import Place
 from capacity.request import Request
 from capacity.survey import survey
 from efactl.exit_codes import ExitCode
+from workload.errors import BadInputError
 
 if TYPE_CHECKING:
     from efactl.kept_environment import KeptEnvironment
+
+SPOT = "spot capacity cannot be reserved, so it cannot be probed: its placement score is the only sign before a launch"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,8 @@ def capacity(wanted: Wanted) -> ExitCode:
     why_not: Callable[[Place], str] = _nothing
     if kept:
         request, access, why_not = kept.request(request, wanted.given, _say), kept.access, kept.files.why_not
+    if wanted.probe and request.spot:
+        raise BadInputError(f"--probe: {SPOT}")
     asked_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     answers = survey(request, _say, access=access)
     if wanted.probe and _freed(answers, access):
@@ -64,7 +69,10 @@ def capacity(wanted: Wanted) -> ExitCode:
         _say(f"reservation {', '.join(left)} is still there and bills{', and nothing was written' if kept else ''}")
     if choice.unanswered or left:
         return ExitCode.FAILED
-    if not choice.plan or (wanted.probe and not _certain(choice)):
+    if not choice.plan:
+        return ExitCode.NO_CAPACITY
+    if wanted.probe and not _certain(choice):
+        _say(f"no place is certain: no probe was answered to the end{', and nothing was written' if kept else ''}")
         return ExitCode.NO_CAPACITY
     if kept:
         kept.write(choice, _say)
@@ -138,9 +146,9 @@ def _probed(choice: Choice, access: Access, *, all_places: bool) -> Sequence[Pro
 
 
 def _certain(choice: Choice) -> bool:
-    """Whether there is more than hope: a reservation, or a probe that succeeded. Spot cannot be probed."""
+    """Whether there is more than hope: a reservation, or a probe that succeeded."""
     best = choice.of(choice.plan[0])
-    return choice.request.spot or bool(best.reservation) or (best.probe or {}).get("outcome") == "yes"
+    return bool(best.reservation) or (best.probe or {}).get("outcome") == "yes"
 
 
 def _say(line: str) -> None:

@@ -187,14 +187,6 @@ def test_a_region_that_cannot_be_reached_is_not_called_without_capacity(
     assert (unreached.outcome, unreached.cause, unreached.usd) == ("unknown", Cause.UNAVAILABLE, 0.0)
 
 
-def test_spot_is_not_probed_and_that_is_said(aws: AwsServer) -> None:
-    said: list[str] = []
-    [answer] = probe(Request(spot=True), [A], say=said.append, by=NOW)
-    assert answer.outcome == "not-asked"
-    assert "cannot be reserved" in said[0]
-    assert aws.calls == []
-
-
 def test_a_reservation_whose_answer_was_lost_is_found_by_its_tag_and_cancelled(aws: AwsServer) -> None:
     aws.faults = [Fault(CREATE, done=True)]
     [answer] = probed(A)

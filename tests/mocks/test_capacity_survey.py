@@ -439,6 +439,38 @@ def test_a_probe_where_no_price_is_known_is_not_said_to_cost_nothing(account: Ca
     assert "1 of 2 places probed, for a price that is not known" in said.err
 
 
+def test_a_probe_that_was_not_answered_moves_on_to_the_next_place(account: CapacityAccount, efactl: Efactl) -> None:
+    account.faults = [Fault("CreateCapacityReservation", "RequestLimitExceeded", status=503)]
+    said = efactl("--json", "--probe")
+    assert said.code == 0
+    assert said.of("us-west-2b")["probe"]["outcome"] == "unknown"
+    assert said.of("us-west-2b")["eligible"]
+    assert said.plan[0] == "us-west-2a"
+
+
+def test_where_no_probe_was_answered_no_place_is_certain_and_nothing_is_written(
+    account: CapacityAccount, efactl: Efactl, environment: Path
+) -> None:
+    account.faults = [Fault("CreateCapacityReservation", "RequestLimitExceeded", status=503, times=9)]
+    said = efactl("--probe", "--write", "odd")
+    assert said.code == 7
+    assert "no place is certain: no probe was answered to the end, and nothing was written" in said.err
+    assert "Best: us-west-2b (usw2-az1), which its probe left open." in said.out
+    assert len(account.asked_for("CreateCapacityReservation")) == 4
+    assert [one.name for one in environment.glob("Pulumi.odd*")] == ["Pulumi.odd.yaml"]
+
+
+@pytest.mark.parametrize("of", ["the command line", "the environment"])
+def test_a_probe_on_spot_is_refused_before_anything_is_asked(
+    account: CapacityAccount, efactl: Efactl, environment: Path, of: str
+) -> None:
+    (environment / "Pulumi.odd.yaml").write_text(f"{ODD}  ray-train-efa:gpuMarket: spot\n")
+    said = efactl("--probe", *(["--spot"] if of == "the command line" else ["--write", "odd"]))
+    assert said.code == 2
+    assert "spot capacity cannot be reserved, so it cannot be probed" in said.err
+    assert account.calls == []
+
+
 def test_a_probe_refused_everywhere_is_no_capacity(account: CapacityAccount, efactl: Efactl) -> None:
     account.reservations.room = {f"us-west-2{letter}": 0 for letter in "abcd"}
     said = efactl("--json", "--probe")
