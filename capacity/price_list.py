@@ -47,7 +47,7 @@ def price_in(region: str, instance_type: str, told: Mapping[str, Price] | Missin
         return Price(usd=usd, as_of=table.as_of.isoformat(), source="table")
     if isinstance(told, Missing):
         return told
-    return Missing(code="", text=f"there is no on-demand price of {instance_type} in {region}")
+    return Missing(code="", text=f"there is no on-demand price of {instance_type} here")
 
 
 def _usd(product: Mapping[str, Any]) -> float | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from capacity.candidate import Candidate
+from capacity.candidate import Candidate, Out
 from capacity.choice import Choice
 
 _HEADER = ("", "region", "zone", "id", "vCPU free", "spot", "reserved", "USD/h", "probe", "")
@@ -79,9 +79,11 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _notes(choice: Choice) -> list[str]:
-    """Each once, with the places that it is of; of those that are out only what is not their reason anyway."""
+    """Each once, with the places that it is of; none of a place that is out for what no answer more would change."""
     places: dict[str, list[str]] = {}
     for one in choice.candidates:
+        if one.outs and max(one.outs)[0] >= Out.STATE:
+            continue
         for note in one.notes:
             places.setdefault(note, []).append(one.zone or one.region)
     if not places:

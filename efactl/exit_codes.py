@@ -23,6 +23,6 @@ MEANINGS = {
     ExitCode.UNPROVEN: "evidence is missing, so the transport is not proven",
     ExitCode.QUALITY: "the transport is proven, the model is not good enough",
     ExitCode.SLOW: "the transport is proven, the speed-up is less than demanded",
-    ExitCode.NO_CAPACITY: "AWS has no place for the GPU nodes among those asked about",
+    ExitCode.NO_CAPACITY: "AWS has no place for the GPU nodes among those asked about, or a probe found none certain",
     ExitCode.INTERRUPTED: "interrupted: the job goes on; that of a comparison is stopped",
 }

@@ -20,7 +20,9 @@ def _arguments(command: argparse.ArgumentParser) -> None:
         help="on the spot market, with its own quota and prices (default: on demand, or as ENV's files have it)",
     )
     command.add_argument("--max-hourly", type=float, metavar="USD", help="the most that the nodes may cost an hour")
-    command.add_argument("--probe", action="store_true", help="make and cancel a reservation, up to the first success")
+    command.add_argument(
+        "--probe", action="store_true", help="on demand: make and cancel a reservation, up to the first success"
+    )
     command.add_argument("--all", action="store_true", help="with --probe: in every place that is eligible")
     command.add_argument("--explain", action="store_true", help="say why each place stands where it stands")
     command.add_argument("--write", default="", metavar="ENV", help="make Pulumi.ENV-REGION.yaml for the best place")

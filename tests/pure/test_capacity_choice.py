@@ -14,6 +14,7 @@ from capacity.answers import Missing, Price, Quota, RegionAnswers, Reservation, 
 from capacity.cause import Cause, Sorted
 from capacity.choice import Choice, choose
 from capacity.place import Place
+from capacity.price_list import price_in
 from capacity.probe_answer import Probe
 from capacity.request import Request
 from workload.errors import BadInputError
@@ -228,6 +229,20 @@ def test_what_is_not_known_is_said_once_with_its_places() -> None:
     lines = table.lines(choose(REQUEST, [region(quota=unknown), region("us-east-1", quota=unknown)]))
     (note,) = [line for line in lines if "the quota was not told" in line]
     assert "and 3 more" in note
+
+
+def test_a_place_that_is_out_for_good_has_no_notes_in_the_table() -> None:
+    unknown = Missing(code="AccessDenied", text="not allowed")
+    lacks = region("us-east-1", letters="ab", offered=("us-east-1a",), price=unknown)
+    (note,) = [line for line in table.lines(choose(REQUEST, [lacks])) if "the price was not told" in line]
+    assert note.strip().startswith("us-east-1a: ")
+
+
+def test_the_same_unknown_price_of_several_regions_is_one_note() -> None:
+    prices = {name: price_in(name, "g9.48xlarge", {}) for name in ("us-west-2", "us-east-1")}
+    lines = table.lines(choose(REQUEST, [region(name, price=price) for name, price in prices.items()]))
+    (note,) = [line for line in lines if "the price was not told" in line]
+    assert "and 3 more: the price was not told: there is no on-demand price of g9.48xlarge here" in note
 
 
 missing = st.builds(Missing, code=st.sampled_from(["AccessDenied", "NoAnswer"]), text=st.just("no"))
