@@ -45,7 +45,8 @@ class KeptEnvironment:
             raise BadInputError(f"--write {name}: {file.name} is for a capacity block, whose zone is its own")
         access, allowed = base.access(), allowed_accounts(base.foreign_config(SETTING))
         if allowed:
-            check_allowed(who(access=access).account, allowed)
+            region = str(base.foreign_config("aws:region") or "")
+            check_allowed(who(region=region, access=access).account, allowed)
         cli = PulumiCli(FOLDER)
         # Also of an environment without a region yet: a backend that cannot be used is told before anything is paid.
         cli.resources(name)
