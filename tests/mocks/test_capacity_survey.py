@@ -228,12 +228,12 @@ def test_a_region_that_hangs_is_given_up_and_holds_up_no_other(account: Capacity
     began = time.monotonic()
     lines: list[str] = []
     request = Request(regions=("us-west-2", "eu-west-1"))
-    west, silent = sorted(survey(request, lines.append, patience=1.0), key=lambda one: one.region, reverse=True)
+    west, silent = sorted(survey(request, lines.append, patience=4.0), key=lambda one: one.region, reverse=True)
     assert west.region == "us-west-2"
     assert west.trouble is None
     assert silent.trouble is not None
     assert silent.trouble.code == "NoAnswer"
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30
     assert any("eu-west-1: NoAnswer" in line for line in lines)
 
 
