@@ -9,6 +9,7 @@ from typing import Any
 from capacity.ended import may_give_back, needs_refresh
 from efactl import leftovers, reasons
 from efactl.exit_codes import ExitCode
+from efactl.region_stacks import hint
 from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
 from workload import job
 from workload.errors import ReportedError
@@ -55,7 +56,7 @@ def outputs(stack: Stack, *, as_json: bool) -> ExitCode:
     """The main figures of the stack's last run that SUCCEEDED, from its state and record."""
     run = _run(stack)
     if not run:
-        note(f"stack {stack.name} holds no run; `efactl up -s {stack.name}` makes one")
+        note(f"stack {stack.name} holds no run; {hint(stack.name, f'`efactl up -s {stack.name}` makes one')}")
         return ExitCode.FAILED
     if as_json:
         print(json.dumps(run, indent=2))
@@ -72,7 +73,7 @@ def stop(stack: Stack, *, as_json: bool) -> ExitCode:
     """Stops the stack's running jobs and waits for their end; infrastructure stays."""
     head = stack.head()
     if head is None:
-        raise ReportedError(f"stack {stack.name} has no Ray head: nothing runs")
+        raise ReportedError(f"stack {stack.name} has no Ray head: {hint(stack.name, 'nothing runs')}")
     stopped = job.stop(head, say=note)
     if as_json:
         print(json.dumps({"stopped": stopped}))

@@ -12,6 +12,7 @@ from threading import Event, Thread
 from typing import Any
 
 from efactl.exit_codes import ExitCode
+from efactl.region_stacks import hint
 from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
 from training.bus_bandwidth import bytes_of
 from workload.arms import Arms, arms_of
@@ -59,11 +60,13 @@ def compare(
 def _plan(stack: Stack, *, repeats: int | None, steps: int | None, bandwidth: bool, min_speedup: float | None) -> Plan:
     resource = stack.resource(JOB_TYPE)
     if resource is None or not resource.get("outputs"):
-        raise ReportedError(f"stack {stack.name} holds no run to compare with; `efactl up -s {stack.name}` makes one")
+        advice = hint(stack.name, f"`efactl up -s {stack.name}` makes one")
+        raise ReportedError(f"stack {stack.name} holds no run to compare with; {advice}")
     inputs = plain(resource["inputs"])
     head = stack.head()
     if head is None:
-        raise ReportedError(f"stack {stack.name} has no Ray head: `efactl up -s {stack.name}` brings one up")
+        advice = hint(stack.name, f"`efactl up -s {stack.name}` brings one up")
+        raise ReportedError(f"stack {stack.name} has no Ray head: {advice}")
     if training_digest(Path("training")) != inputs["training_digest"]:
         raise ReportedError(
             f"training/ is not what the stack's last run ran: `efactl up -s {stack.name}` runs it, then compare"

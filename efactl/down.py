@@ -12,6 +12,7 @@ from capacity.left import lines
 from efactl import leftovers
 from efactl.commands import note, note_billing
 from efactl.exit_codes import ExitCode
+from efactl.region_stacks import hint
 from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, KUBERNETES_PROVIDER_TYPE, Stack
 from workload import job
 from workload.errors import ReportedError
@@ -31,6 +32,8 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     goes with it.
     """
     facts, code = destroyed(stack, aside=as_json)
+    if elsewhere := hint(stack.name):
+        note(elsewhere)
     if as_json:
         print(json.dumps(facts))
     return code

@@ -13,7 +13,7 @@ from capacity.pulumi_cli import PulumiCli
 from capacity.request import Request
 from capacity.stack_settings import name_of
 from efactl import leftovers, teardown
-from efactl.region_stacks import checked, region_stacks
+from efactl.region_stacks import checked, made_in_aws, region_stacks
 from efactl.stack import FOLDER, PROJECT, Stack
 from workload.errors import BadInputError
 
@@ -58,7 +58,7 @@ class Environment:
     def look(self) -> None:
         """Reads every stack's state. Raises BadInputError where the environment's own stack, of no region, is up, and
         ReportedError for credentials of another account than one of them was made in."""
-        own = [one for one in self.cli.resources(self.name) or [] if one["type"].startswith("aws:") and one.get("id")]
+        own = made_in_aws(self.cli.resources(self.name) or [])
         if own:
             raise BadInputError(
                 f"stack {self.name} itself is up, with {len(own)} AWS resources: `efactl up -s {self.name}` goes on "

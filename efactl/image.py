@@ -2,10 +2,11 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 
 from efactl.exit_codes import ExitCode
-from efactl.runs import found_in, where
+from efactl.runs import found_in, runs_elsewhere, where
 from efactl.runs_text import minute, plain
 from efactl.stack import PROJECT, Stack
 from workload.errors import BadInputError
@@ -29,6 +30,8 @@ def image(asked: argparse.Namespace) -> ExitCode:
     reference = parse(str(stack.config(SETTING)))
     found = found_in(asked.places, stack.name)
     good = last_good(selected(found.runs, stack=stack.name, where=where(stack.name)))
+    if good is None and (advice := runs_elsewhere(found.runs, stack.name)):
+        print(advice, file=sys.stderr)
     check = _asked(stack.name, reference, good)
     if asked.json:
         print(json.dumps(check.as_json(), indent=2))

@@ -8,6 +8,7 @@ from typing import Any
 
 from efactl.exit_codes import ExitCode
 from efactl.log_output import LogOutput
+from efactl.region_stacks import hint
 from efactl.stack import FOLDER, JOB_TYPE, Stack
 from efactl.stack_secrets import configured_secrets
 from efactl.status.head_calls import HeadCalls
@@ -83,7 +84,8 @@ def _of_file(path: Path) -> Iterator[str]:
 
 def _from_head(read: ReadStack, calls: HeadCalls | None, identifier: str) -> list[str]:
     if calls is None or not identifier:
-        raise ReportedError(f"stack {read.name} has no run whose log could be shown")
+        advice = hint(read.name)
+        raise ReportedError(f"stack {read.name} has no run whose log could be shown{f'; {advice}' if advice else ''}")
     return str(calls.get(f"/api/jobs/{identifier}/logs").get("logs") or "").splitlines()
 
 

@@ -1,9 +1,12 @@
-"""The stacks of an environment, one a region: ENV-<region>, by their files."""
+"""The stacks of an environment, one a region: ENV-<region>, by their files; and which of them are up."""
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from capacity.pulumi_cli import PulumiCli
 from efactl.stack import FOLDER, Stack
-from workload.errors import BadInputError
+from workload.errors import BadInputError, ReportedError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -24,3 +27,39 @@ def region_stacks(env: str) -> dict[str, Stack]:
         if stack.name == f"{env}-{region}":
             found[region] = stack
     return found
+
+
+def made_in_aws(resources: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of a state that are there."""
+    return [one for one in resources if one["type"].startswith("aws:") and one.get("id")]
+
+
+def up_elsewhere(env: str) -> list[str]:
+    """The stacks ENV-<region> whose states hold something in AWS. Raises ReportedError where one cannot be read."""
+    there = region_stacks(env) if _NAME.fullmatch(env) else {}
+    cli = PulumiCli(FOLDER) if there else None
+    return [stack.name for stack in there.values() if cli and made_in_aws(cli.resources(stack.name) or [])]
+
+
+def up_as(env: str, names: Sequence[str]) -> str:
+    """For whoever asked about ENV, of which nothing is there."""
+    return f"environment {env} is up as {', '.join(names)}: name {'it' if len(names) == 1 else 'one of them'} with -s"
+
+
+def hint(name: str, otherwise: str = "") -> str:
+    """What to do about a stack in which nothing was found: `up_as` where its environment is up, else `otherwise`."""
+    try:
+        names = up_elsewhere(name)
+    except ReportedError:
+        return otherwise
+    return up_as(name, names) if names else otherwise
+
+
+def check_alone(name: str) -> None:
+    """Raises BadInputError where nothing of a stack is there, and its environment is up in a region all the same."""
+    names = up_elsewhere(name)
+    if names and not made_in_aws(PulumiCli(FOLDER).resources(name) or []):
+        raise BadInputError(
+            f"{up_as(name, names)}. Nothing of stack {name} itself is there: an up of it makes a second cluster, which "
+            f"bills beside that one; `efactl up -s {name} --beside` does so"
+        )

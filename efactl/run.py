@@ -14,6 +14,7 @@ import yaml
 
 from efactl import commands
 from efactl.exit_codes import ExitCode
+from efactl.region_stacks import check_alone
 from efactl.run_plan import Plan, plan_of
 from efactl.run_settings import applied, kept_by, replaced_whole, run_settings
 from efactl.stack import FOLDER, JOB_TYPE, PROJECT, Stack
@@ -36,6 +37,7 @@ class ChangedStack(Stack):
 def run(asked: argparse.Namespace) -> ExitCode:
     """Exit codes as `efactl up`; what would touch more than the run is refused before anything is changed."""
     stack = Stack(asked.stack)
+    check_alone(stack.name)
     declared = yaml.safe_load((FOLDER / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
     settings = run_settings(asked.settings, declared, stack=stack.name, project=PROJECT)
     if asked.again:

@@ -11,6 +11,7 @@ import yaml
 
 from efactl import run_diff_text, runs_text
 from efactl.exit_codes import ExitCode
+from efactl.region_stacks import region_stacks
 from efactl.run_sources import check_stack, sources
 from efactl.stack import FOLDER, Stack
 from workload.errors import BadInputError, ReportedError
@@ -45,6 +46,16 @@ def where(stack: str) -> Mapping[str, Any] | None:
     return {name: known.config(name) for name in WHERE}
 
 
+def runs_elsewhere(found: Sequence[RecordedRun], env: str) -> str:
+    """Where the runs of an environment are that has none of its own; empty where it has, or is none."""
+    of_stacks = {run.stack for run in found}
+    try:
+        there = [] if env in of_stacks else [one.name for one in region_stacks(env).values() if one.name in of_stacks]
+    except BadInputError:
+        return ""
+    return f"environment {env} has runs of {', '.join(there)}: name one with -s" if there else ""
+
+
 def runs(asked: argparse.Namespace) -> ExitCode:
     found = found_in(asked.places, asked.stack)
     if asked.action == "list":
@@ -65,6 +76,8 @@ def _list(found: Found, asked: argparse.Namespace) -> ExitCode:
             print(line)
     else:
         print(f"none of {len(found.runs)} runs is asked for" if found.runs else "no runs: `efactl up` makes one")
+    if asked.stack and (advice := runs_elsewhere(found.runs, asked.stack)):
+        print(advice, file=sys.stderr)
     if found.comparisons and not asked.json:
         count = len(found.comparisons)
         print(f"not listed: the runs of {count} comparison{'s'[: count > 1]}; --from names one", file=sys.stderr)

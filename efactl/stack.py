@@ -97,8 +97,12 @@ class Stack:
         """The standard output of `pulumi COMMAND -s NAME`. Raises ReportedError with what it said on failure."""
         done = file_backend.read(lambda: self._ask(command), self._files())
         if done.returncode != 0:
-            hint = f"; `pulumi stack init {self.name}` makes it" if "no stack named" in done.stderr else ""
-            raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}{hint}")
+            # It reads stacks itself.
+            from efactl.region_stacks import hint
+
+            absent = "no stack named" in done.stderr
+            advice = f"; {hint(self.name, f'`pulumi stack init {self.name}` makes it')}" if absent else ""
+            raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}{advice}")
         return done.stdout
 
     def _ask(self, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from efactl.exit_codes import ExitCode
+from efactl.region_stacks import hint
 from efactl.stack import Stack
 from efactl.ui_proxy import DashboardProxy
 from workload.errors import ReportedError
@@ -27,7 +28,8 @@ def ui(asked: argparse.Namespace) -> ExitCode:
     stack = Stack(asked.stack)
     head = stack.head()
     if head is None:
-        raise ReportedError(f"stack {stack.name} has no Ray head: `efactl up -s {stack.name}` brings one up")
+        advice = hint(stack.name, f"`efactl up -s {stack.name}` brings one up")
+        raise ReportedError(f"stack {stack.name} has no Ray head: {advice}")
     if head.kind == "local":
         _note("Ray on this machine runs without most of its dashboard: jobs and training runs are there, little else")
     with reach(head) as endpoint:

@@ -16,6 +16,7 @@ def _stack_or_none(command: argparse.ArgumentParser) -> None:
 
 def _up_arguments(command: argparse.ArgumentParser) -> None:
     _stack_or_none(command)
+    command.add_argument("--beside", action="store_true", help="also where the same environment is up in a region")
     of_env = command.add_argument_group("wherever the GPU nodes are to be had", "in place of a stack")
     of_env.add_argument("--env", metavar="ENV", help="as in Pulumi.ENV.yaml; each region tried is a stack ENV-<region>")
     of_env.add_argument("--regions", metavar="A,B", help="regions to look at (default: all)")
@@ -52,6 +53,8 @@ DOWN = Command(
 def up(asked: argparse.Namespace) -> ExitCode:
     _check_one(asked)
     if asked.env is not None:
+        if asked.beside:
+            raise BadInputError("--beside goes with -s: --env goes on with what is up")
         return _brought_up(asked)
     of_env = (asked.plan, asked.train, asked.ttl, asked.regions is not None, asked.max_hourly is not None)
     if any(of_env):
@@ -59,9 +62,13 @@ def up(asked: argparse.Namespace) -> ExitCode:
             "--regions, --plan, --train, --ttl and --max-hourly go with --env; a stack has settings for them"
         )
     from efactl import commands
+    from efactl.region_stacks import check_alone
     from efactl.stack import Stack
 
-    return commands.up(Stack(_stack(asked)), as_json=asked.json)
+    stack = Stack(_stack(asked))
+    if not asked.beside:
+        check_alone(stack.name)
+    return commands.up(stack, as_json=asked.json)
 
 
 def down(asked: argparse.Namespace) -> ExitCode:

@@ -6,6 +6,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+from efactl.region_stacks import up_elsewhere
 from efactl.stack import FOLDER, JOB_TYPE, Stack
 from efactl.stack_secrets import configured_secrets
 from efactl.status import job_part, kubernetes_parts, last_run, ray_part
@@ -45,17 +46,25 @@ def document(stack: Stack, *, runs: Path = FOLDER / "runs") -> dict[str, Any]:
 
 def _parts(read: ReadStack, secrets: Asked[list[str]], now: datetime.datetime, runs: Path) -> dict[str, Any]:
     head = read.head()
+    elsewhere = None if read.is_up else Asked(lambda: up_elsewhere(read.name), limit_s=PART_S)
     with contextlib.ExitStack() as tunnel:
         asked = tunnel.enter_context(contextlib.closing(_OfHead(head, secrets, now, runs))) if head else None
         where = _local(read) if read.config("platform") == "local" else _kubernetes(read, head)
         return {
-            "stack": _stack_part(read, read, head),
+            "stack": _stack_part(read, read, head) | {"upElsewhere": _names(elsewhere)},
             **where,
             "ray": or_unreachable(asked.ray) if asked else None,
             "job": or_unreachable(asked.job) if asked else None,
             "lastRun": _last_run(read, runs),
             "cost": cost(read, now),
         }
+
+
+def _names(elsewhere: Asked[list[str]] | None) -> list[str]:
+    try:
+        return elsewhere.answer() if elsewhere else []
+    except UnreachableError:
+        return []
 
 
 def _stack_part(stack: Stack, read: ReadStack | None, head: Head | None) -> dict[str, Any]:
@@ -71,6 +80,7 @@ def _stack_part(stack: Stack, read: ReadStack | None, head: Head | None) -> dict
         "instanceType": stack.config("gpuInstanceType") if platform != "local" else None,
         "workersWanted": declared.workers if declared else head.nodes if head else None,
         "isUp": read.is_up if read else None,
+        "upElsewhere": [],
     }
 
 

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from efactl.region_stacks import up_as
 from efactl.status.asking import why_unreachable
 from workload.recorded_run import moment, text
 
@@ -46,7 +47,9 @@ def _stack(whole: Mapping[str, Any]) -> Iterator[str]:
     ]
     yield _row("stack", f"{stack['name']}: {', '.join(filter(None, where))}; {_clock(whole['askedAt'], day=True)}")
     if stack["isUp"] is False:
-        yield _row("", f"nothing of it is up; `efactl up -s {stack['name']}` brings it up")
+        names = stack["upElsewhere"]
+        advice = up_as(stack["name"], names) if names else f"`efactl up -s {stack['name']}` brings it up"
+        yield _row("", f"nothing of it is up; {advice}")
 
 
 def _unread(whole: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from capacity.audit import NAME_TAG
+from capacity.pulumi_cli import PulumiCli
 from efactl import down, down_env, leftovers, region_stacks, teardown
 from efactl import stack as stacks
 from efactl.__main__ import main
@@ -226,6 +227,15 @@ def test_an_environment_is_all_its_stacks_and_no_other(
     assert sorted(facts["stacks"]) == ["env", "env-us-east-1"]
     assert all(one["destroyed"] for one in facts["stacks"].values())
     assert set(aws.asked_for("DescribeInstances")) == {"us-west-2", "us-east-1"}
+
+
+def test_a_down_of_one_stack_says_which_of_its_environment_are_still_up(
+    aws: AwsServer, environment: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vpc = {"type": "aws:ec2/vpc:Vpc", "urn": "urn::vpc", "id": "vpc-1"}
+    monkeypatch.setattr(PulumiCli, "resources", lambda _, name: [vpc])
+    assert down.down(EksStack("env", [guard()]), as_json=False) == ExitCode.OK
+    assert "environment env is up as env-us-east-1: name it with -s" in capsys.readouterr().err
 
 
 def test_what_one_stack_left_does_not_keep_the_next_from_its_end(
