@@ -15,7 +15,7 @@ from workload.jobs_api import JobsApi, JobState, JobUnknownError
 from workload.log_stream import LogStream
 
 
-def follow(head: Head, identifier: str, output: LogOutput) -> None:
+def follow(head: Head, identifier: str, output: LogOutput, *, stack: str) -> None:
     """Ends with the job, or where nobody reads any more. Raises ReportedError where the job is lost from sight."""
     with reach(head) as endpoint:
         api = persisting(lambda: JobsApi(endpoint), say=note)
@@ -25,7 +25,7 @@ def follow(head: Head, identifier: str, output: LogOutput) -> None:
         except BaseException as error:
             stream.abandon()
             if isinstance(error, KeyboardInterrupt):
-                note(f"job {identifier} goes on; `efactl stop` stops it")
+                note(f"job {identifier} goes on; `efactl stop -s {stack}` stops it")
             raise
         if state is None:
             stream.abandon()

@@ -19,6 +19,7 @@ from workload.log_selection import OfRank, Select
 from workload.recorded_run import mappings
 from workload.redaction import Redactor
 from workload.run_folder import LOG
+from workload.run_records import find
 
 ANSWER_S = 30.0
 
@@ -38,7 +39,7 @@ def logs(stack: Stack, select: Select, *, follow: bool, runs: Path = FOLDER / "r
             # Ray's client, as whoever runs the job uses it: its import takes a second.
             from efactl.log_following import follow as follow_to_the_end
 
-            follow_to_the_end(head, _id(job), output)
+            follow_to_the_end(head, _id(job), output, stack=read.name)
         else:
             here = None if runs_now else _here(read, _id(job), runs)
             for line in _of_file(here) if here else _from_head(read, calls, _id(job)):
@@ -68,12 +69,21 @@ def _newest(calls: HeadCalls) -> Mapping[str, Any] | None:
 
 
 def _here(read: ReadStack, identifier: str, runs: Path) -> Path | None:
-    """The log on this machine: of the job that the head names, else of the run in state, else the newest of any."""
+    """The log on this machine: of the job that the head names, else of the run in state, else of the stack's newest."""
     known = identifier or str(read.outputs_of(JOB_TYPE).get("submission_id") or "")
     path = runs / known / LOG
     if known and path.is_file():
         return path
-    return None if identifier else max(runs.glob(f"*/{LOG}"), key=lambda path: path.stat().st_mtime, default=None)
+    return None if identifier else _newest_here(read.name, runs)
+
+
+def _newest_here(stack: str, runs: Path) -> Path | None:
+    """Of a run that says it is this stack's: another stack's log would be taken for this one's."""
+    own = (run for run in find([str(runs)], may_be_absent=True).runs if run.stack == stack)
+    path = next((path for run in own if (path := Path(run.place) / LOG).is_file()), None)
+    if path is not None:
+        _note(f"neither the head nor the state names a run with a log here: the newest log of stack {stack} in runs/")
+    return path
 
 
 def _of_file(path: Path) -> Iterator[str]:

@@ -16,7 +16,7 @@ from efactl.run_sources import check_stack, sources
 from efactl.stack import FOLDER, Stack
 from workload.errors import BadInputError, ReportedError
 from workload.recorded_run import RecordedRun
-from workload.run_choice import WHERE, selected
+from workload.run_choice import NO_VERDICT, WHERE, belongs, selected
 from workload.run_diff import alike, compared
 from workload.run_movement import first_different_step, movements
 from workload.run_records import Found, find, the_one
@@ -75,13 +75,28 @@ def _list(found: Found, asked: argparse.Namespace) -> ExitCode:
         for line in runs_text.rows(chosen):
             print(line)
     else:
-        print(f"none of {len(found.runs)} runs is asked for" if found.runs else "no runs: `efactl up` makes one")
+        print(_none(found, asked.stack))
+    if asked.stack and asked.verdict in (None, NO_VERDICT) and (count := _of_nobody(found, asked.stack, place)):
+        print(f"not listed: {count} run{'s'[: count > 1]} of which nothing tells the stack", file=sys.stderr)
     if asked.stack and (advice := runs_elsewhere(found.runs, asked.stack)):
         print(advice, file=sys.stderr)
     if found.comparisons and not asked.json:
         count = len(found.comparisons)
         print(f"not listed: the runs of {count} comparison{'s'[: count > 1]}; --from names one", file=sys.stderr)
     return ExitCode.FAILED if found.unread else ExitCode.OK
+
+
+def _of_nobody(found: Found, stack: str, place: Mapping[str, Any] | None) -> int:
+    """How many left neither a record nor the name of their stack, and so may be this one's too."""
+    return sum(bool(run.problem) and run.stack is None and not belongs(run, stack, place) for run in found.runs)
+
+
+def _none(found: Found, stack: str | None) -> str:
+    if found.runs:
+        return f"none of {len(found.runs)} runs is asked for"
+    if found.unread:
+        return "no runs where it could be looked"
+    return f"no runs: `efactl up{f' -s {stack}' if stack else ''}` makes one"
 
 
 def _show(run: RecordedRun, *, as_json: bool) -> ExitCode:

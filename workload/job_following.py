@@ -19,7 +19,7 @@ from workload.jobs_api import JobsApi, JobState, JobUnknownError
 from workload.log_stream import LogStream
 from workload.progress import Progress
 from workload.redaction import Redactor
-from workload.run_folder import LOG, settle
+from workload.run_folder import LOG, begin, settle
 
 T = TypeVar("T")
 
@@ -61,6 +61,11 @@ class JobRequest:
         return ReportedError(message)
 
     @property
+    def stop_command(self) -> str:
+        """For whoever is told of the job; efactl's own default is another stack."""
+        return f"efactl stop -s {self.stack}" if self.stack else "efactl stop"
+
+    @property
     def ranks(self) -> int:
         """As many as were asked for, or one for each accelerator of the cluster."""
         return int(self.spec.arguments.get("num_workers") or self.head.accelerators)
@@ -98,7 +103,7 @@ class Following:
         self._session, self._ray_version = session, ray_version
         self._id = state.submission_id
         folder = request.runs / self._id
-        folder.mkdir(parents=True, exist_ok=True)
+        begin(folder, stack=request.stack, started_at=state.started_at or time.time())
         self._log_path = folder / LOG
         pods = {str(pod["pod_ip"]): str(pod["name"]) for pod in request.placement if pod.get("pod_ip")}
         self._progress = Progress(say, pods=pods)
@@ -169,8 +174,8 @@ class Following:
                 self._stop_at_deadline(elapsed)
             if interrupt.wait(POLL_S):
                 raise RunInterruptedError(
-                    f"interrupted: job {self._id} goes on. The next `pulumi up` follows it; `efactl stop` stops it. "
-                    f"Log so far: {self._log_path}"
+                    f"interrupted: job {self._id} goes on. The next `pulumi up` follows it; "
+                    f"`{self._request.stop_command}` stops it. Log so far: {self._log_path}"
                 )
 
     def _poll(self) -> JobState | None:
@@ -214,7 +219,11 @@ class Following:
             self._failure(
                 f"job {self._id} was past its deadline (jobDeadlineSeconds: {self._request.deadline_s:.0f}) "
                 f"after {elapsed:.0f} s "
-                + ("and was stopped" if ended else f"and did not stop within {STOP_WAIT_S:.0f} s: try `efactl stop`")
+                + (
+                    "and was stopped"
+                    if ended
+                    else f"and did not stop within {STOP_WAIT_S:.0f} s: try `{self._request.stop_command}`"
+                )
             )
         )
 

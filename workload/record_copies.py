@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from training.storage import S3_SCHEME, is_location
-from workload.run_folder import ERROR, LOG, RECORD
+from workload.run_folder import BEGUN, ERROR, LOG, RECORD
 
 # In this order: whoever sees a record finds its log beside it. Checkpoints stay where they are.
-COPIED = (LOG, ERROR, RECORD)
+COPIED = (BEGUN, LOG, ERROR, RECORD)
 NEXT_UP = "the next `pulumi up` tries it again"
 _SETTING = "recordsPath"
 

@@ -54,8 +54,8 @@ def mappings(value: Any) -> list[Mapping[str, Any]]:
 class RecordedRun:
     """`place` is the folder it lies in. Where `problem` is not empty it says why there is no record to go by.
 
-    `record` is what could be read all the same. `notes` are what a reader should know of it. `seen` is when its folder
-    was last written to, for those without a record.
+    `record` is what could be read all the same. `notes` are what a reader should know of it. `seen` is when the run
+    last wrote in its folder, for those of which nothing tells when they began.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The folder `runs/<submission id>/` of one run: its log, and its record or the error that it ended with."""
+"""The folder `runs/<submission id>/` of one run: whose it is, its log, its record or the error that it ended with."""
 
 import contextlib
 import json
@@ -7,10 +7,13 @@ from pathlib import Path
 
 from workload.errors import ReportedError
 from workload.job_kind import BANDWIDTH, TRAINING
+from workload.record_file import iso, write
 
 LOG = "job.log"
 RECORD = "record.json"
 ERROR = "error.txt"
+BEGUN = "begun.json"
+"""Whose run it is and since when, in words that a record has too; all that tells it of a run that leaves no record."""
 
 
 def meant(asked: str, ids: Iterable[str]) -> list[str]:
@@ -27,6 +30,16 @@ def create(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ReportedError(f"the folder {folder} for the runs' logs and records cannot be made: {error}") from error
+
+
+def begin(folder: Path, *, stack: str, started_at: float) -> None:
+    """Makes the folder and writes BEGUN, unless it is there: a run that is followed again is the same one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / BEGUN).exists():
+        return
+    # A run is as good without it.
+    with contextlib.suppress(ReportedError):
+        write(folder / BEGUN, {"stack": stack or None, "startedAt": iso(started_at)})
 
 
 def is_settled(folder: Path) -> bool:

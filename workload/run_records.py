@@ -1,15 +1,17 @@
 """The run records of folders and S3 prefixes: found, read, and told apart by id."""
 
+import contextlib
 import datetime
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from training.storage import Folder
 from workload.errors import BadInputError
 from workload.recorded_run import RecordedRun, recorded, shortened
-from workload.run_folder import ERROR, LOG, RECORD, meant
+from workload.run_folder import BEGUN, ERROR, LOG, RECORD, meant
 from workload.run_places import files_of, look, place_of, side_by_side
 
 
@@ -91,15 +93,26 @@ def _without_record(folder: Folder) -> RecordedRun | None:
             return None
     except (OSError, UnicodeDecodeError) as error:
         problem = f"cannot be read: {shortened(str(error))}"
-    return RecordedRun(id=folder.name, place=str(folder), problem=problem, seen=_changed(folder))
+    return RecordedRun(
+        id=folder.name, place=str(folder), record=_begun(folder), problem=problem, seen=_last_written(folder)
+    )
 
 
-def _changed(folder: Folder) -> datetime.datetime | None:
-    """When a folder of this machine last got a file."""
+def _begun(folder: Folder) -> Mapping[str, Any]:
+    """Empty where it does not tell: a run of an older version, or a file that was cut."""
     try:
-        return datetime.datetime.fromtimestamp(Path(str(folder)).stat().st_mtime, datetime.UTC)
-    except OSError:
-        return None
+        told = folder.read_json(BEGUN)
+    except (OSError, ValueError):
+        return {}
+    return {name: told.get(name) for name in ("stack", "startedAt")} if isinstance(told, Mapping) else {}
+
+
+def _last_written(folder: Folder) -> datetime.datetime | None:
+    """When the run itself last wrote in its folder of this machine: others may since (a page about it)."""
+    for name in (ERROR, LOG):
+        with contextlib.suppress(OSError):
+            return datetime.datetime.fromtimestamp((Path(str(folder)) / name).stat().st_mtime, datetime.UTC)
+    return None
 
 
 def _either(first: RecordedRun | None, second: RecordedRun) -> RecordedRun:

@@ -1,6 +1,7 @@
 """`efactl runs`: what it prints, its JSON, its exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from efactl import run_sources
 from efactl import runs as module
 from efactl.__main__ import main
-from tests.support.recorded import NAME, NEW, OLD, kept
+from tests.support.recorded import NAME, NEW, OLD, STARTED, kept
+from workload.run_folder import begin, settle
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,6 +80,48 @@ def test_the_list_has_a_line_a_run(runs: Path, capsys: pytest.CaptureFixture[str
         *("2", "x", "g6.12xlarge", "4", "x", "cpu", "ray:v1", "sha256:bbbbbbbbbbbb"),
     ]
     assert "\x1b" not in "".join(lines)
+
+
+def test_a_run_without_a_record_is_its_stack_s_from_its_beginning_on(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(runs, "aaaa-1", minutes=30, stack="local")
+    for name, stack, minutes in (("bbbb-1", "local", 20), ("cccc-1", "dev", 40)):
+        begin(runs / name, stack=stack, started_at=STARTED + 60 * minutes)
+        settle(runs / name, f"job {name} ended as FAILED")
+        (runs / name / "job.log").touch()
+    (runs / "eeee-1").mkdir()
+    (runs / "eeee-1" / "job.log").touch()
+    # A page about it is written much later.
+    (runs / "bbbb-1" / "report.html").touch()
+    assert [one["id"] for one in facts(capsys, "list", "-s", "local")["runs"]] == [f"{NAME}-aaaa-1", "bbbb-1"]
+    assert efactl("list", "-s", "local", "--verdict", "none") == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines()[1].split()[:3] == ["bbbb-1", "2026-09-21", "14:33"]
+    assert told.err == "not listed: 1 run of which nothing tells the stack\n"
+
+
+def test_a_page_about_a_run_does_not_make_it_a_newer_one(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of an older version, which says nothing of its beginning."""
+    ended = STARTED + 60
+    (runs / "bbbb-1").mkdir()
+    settle(runs / "bbbb-1", "job bbbb-1 ended as FAILED")
+    os.utime(runs / "bbbb-1" / "error.txt", (ended, ended))
+    (runs / "bbbb-1" / "report.html").touch()
+    kept(runs, "aaaa-1", minutes=30)
+    first, second = facts(capsys, "list")["runs"]
+    assert (first["id"], second["id"]) == (f"{NAME}-aaaa-1", "bbbb-1")
+    assert second["startedAt"].startswith("2026-09-21T14:14:20")
+
+
+def test_where_no_place_could_be_read_nobody_is_told_to_make_a_run(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs / "file").touch()
+    assert efactl("list", "--from", str(runs / "file" / "below")) == 1
+    told = capsys.readouterr()
+    assert told.out == "no runs where it could be looked\n"
+    assert "Not a directory" in told.err
 
 
 def test_the_list_is_filtered(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """`efactl logs`: whose log it is, which lines, and what never gets out; the head is a server of this machine."""
 
+import datetime
 import io
 import os
 import sys
@@ -16,6 +17,7 @@ from tests.support.json_server import JsonServer
 from tests.support.known_stack import KnownStack, job, local_cluster, secret
 from workload.errors import ReportedError
 from workload.log_selection import OfRank, everything
+from workload.run_folder import begin
 
 TOKEN, PASSWORD = "the-token-of-the-head", "hf_of-the-job"
 RUNNING, ENDED = "ray-train-fsdp-llm-0f3a-2", "ray-train-fsdp-llm-0f3a-1"
@@ -91,6 +93,31 @@ def test_where_no_head_answers_the_run_in_state_is_shown_and_it_is_said(
     shown, notes = capsys.readouterr()
     assert shown == "of the run in state\n"
     assert "whether a job runs is not known" in notes
+
+
+def begun(world: World, identifier: str, stack: str, at: str) -> None:
+    world.kept(identifier, f"the log of {identifier}\n")
+    begin(world.runs / identifier, stack=stack, started_at=datetime.datetime.fromisoformat(at).timestamp())
+
+
+def test_a_log_of_another_stack_is_never_shown(world: World) -> None:
+    world.kept("newer", "of nobody knows which stack\n")
+    begun(world, "newest", "kubernetes", "2026-11-30T10:00:00Z")
+    with pytest.raises(ReportedError, match="stack local has no run whose log could be shown"):
+        world.show()
+
+
+def test_of_a_stack_s_own_runs_the_newest_is_shown_where_nothing_else_names_one(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that failed leaves nothing in the state."""
+    begun(world, "later", "local", "2026-11-30T10:00:00Z")
+    begun(world, "earlier", "local", "2026-11-30T09:00:00Z")
+    begun(world, "latest", "kubernetes", "2026-11-30T11:00:00Z")
+    assert world.show() == ExitCode.OK
+    shown, notes = capsys.readouterr()
+    assert shown == "the log of later\n"
+    assert "the newest log of stack local in runs/" in notes
 
 
 def test_a_stack_without_any_run_says_so(world: World) -> None:

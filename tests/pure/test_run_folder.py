@@ -1,11 +1,12 @@
 """Which runs have had their judgement and are not collected again."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from workload.errors import ReportedError
-from workload.run_folder import create, is_settled, meant, settle
+from workload.run_folder import begin, create, is_settled, meant, settle
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,20 @@ def test_a_record_counts_once_a_gate_has_judged_it(tmp_path: Path, record: str |
     if record is not None:
         (tmp_path / "record.json").write_text(record)
     assert is_settled(tmp_path) is settled
+
+
+def test_what_a_run_began_as_stays_when_it_is_followed_again(tmp_path: Path) -> None:
+    begin(tmp_path / "run", stack="dev", started_at=1_790_000_000.0)
+    begin(tmp_path / "run", stack="dev", started_at=1_790_000_060.0)
+    told = json.loads((tmp_path / "run" / "begun.json").read_text())
+    assert told == {"stack": "dev", "startedAt": "2026-09-21T14:13:20.000+00:00"}
+    assert not is_settled(tmp_path / "run")
+
+
+def test_a_run_goes_on_where_its_beginning_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "run" / "begun.json.new").mkdir(parents=True)
+    begin(tmp_path / "run", stack="dev", started_at=1_790_000_000.0)
+    assert not (tmp_path / "run" / "begun.json").exists()
 
 
 def test_a_run_with_an_error_is_settled(tmp_path: Path) -> None:
