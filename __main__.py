@@ -30,8 +30,14 @@ def main() -> None:
         pulumi.log.info("gpuNodes is 0: no Ray cluster and no run until there are nodes again")
         return
     pulumi.export("dashboard", platform.head.address)
-    commands = {"stop the job": "efactl stop", "figures": "efactl outputs", "tear down": "efactl down"}
-    again = {"give the GPU nodes back": "pulumi up, once more (efactl up does)"} if platform.run_again else {}
+    # Whoever copies one is not asked which stack is meant, and efactl's default is the local one.
+    of = f"-s {pulumi.get_stack()}"
+    commands = {
+        "stop the job": f"efactl stop {of}",
+        "figures": f"efactl outputs {of}",
+        "tear down": f"efactl down {of}",
+    }
+    again = {"give the GPU nodes back": f"pulumi up {of}, once more (efactl up does)"} if platform.run_again else {}
     pulumi.export("commands", {**commands, **again})
     if not settings.trains:
         pulumi.log.info("train is false: all that the job needs, and no run")

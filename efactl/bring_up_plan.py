@@ -66,7 +66,7 @@ def lines(
     if hours is not None and first is not None:
         said.append(f"until --ttl, in {hours:g} h: at most ${first * hours:.2f}; then AWS takes the GPU nodes away")
     elif hours is None:
-        said.append("no --ttl: it costs that until `efactl down`")
+        said.append(f"no --ttl: it costs that until `efactl down --env {env}`")
     for region, told in billing.items():
         said += [f"stack {env}-{region}: {line}" for line in told]
     said.append(

@@ -117,7 +117,7 @@ def _explain(stack: Stack, settings: Mapping[str, Any], asked: argparse.Namespac
         return
     if code is ExitCode.INTERRUPTED:
         again = " ".join(filter(None, ["efactl run -s", stack.name, *asked.settings, "--again" if asked.again else ""]))
-        _note(f"`{again}` follows the job again; an `efactl up` would ask for a run of {stack.file.name}'s settings")
+        _note(f"`{again}` follows the job again; the next `up` would ask for a run of {stack.file.name}'s settings")
         return
     _note(
         f"{stack.file.name} is as it was: the next `up` asks for a run of its settings again. `efactl run --keep ...` "

@@ -57,7 +57,7 @@ def _problem(key: str, member: str | None, declared: Mapping[str, Mapping[str, A
         return f"is not a setting: did you mean {close[0]}?" if close else "is not a setting: Pulumi.yaml lists them"
     if key == _ENCRYPTED:
         how = f"pulumi config set --secret --path '{_ENCRYPTED}.NAME' -s {stack}"
-        return f"a secret on a command line is seen by others: `{how}`, then `efactl run`"
+        return f"a secret on a command line is seen by others: `{how}`, then `efactl run -s {stack}`"
     if not key.startswith(ROOMS):
         why = next((why for beginning, why in _WHY.items() if key.startswith(beginning)), "it shapes the stack itself")
         return f"is no setting of a run ({why}); {', '.join(f'{room}*' for room in ROOMS)} are. " + (

@@ -35,7 +35,7 @@ def settle(
         for token, inputs in found.undone:
             adoption.undo(token, inputs, region=region, access=access)
         for urn in found.unclear:
-            say(f"which of several in AWS is {urn} cannot be told: `efactl down` lists what is left by its tag")
+            say(f"which of several in AWS is {urn} cannot be told: `efactl down -s {stack}` lists what is left")
         _put(cli, stack, pending.repaired(exported, found))
         for one in found.adopted:
             say(f"  taken over, if it is there: {one.id}")

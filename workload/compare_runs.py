@@ -63,9 +63,9 @@ def stop_own(request: JobRequest, *, say: Say) -> None:
                 if state.submission_id in own:
                     say(f"stopping job {state.submission_id}")
                     if not stop_and_wait(api, state.submission_id):
-                        say(f"job {state.submission_id} has not stopped yet: `efactl stop` tries again")
+                        say(f"job {state.submission_id} has not stopped yet: `{request.stop_command}` tries again")
     except ReportedError as error:
-        say(f"whether a job of the comparison still runs is not known ({error}); `efactl stop` stops it")
+        say(f"whether a job of the comparison still runs is not known ({error}); `{request.stop_command}` stops it")
 
 
 def carry_out(

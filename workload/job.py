@@ -109,13 +109,14 @@ def _mind_others(jobs: Sequence[JobState], request: JobRequest, say: Callable[[s
     if ours:
         raise ReportedError(
             f"job {', '.join(ours)}, of other inputs, still runs on {where} and holds its accelerators: "
-            "`efactl stop` stops it, and whatever else runs there; then `pulumi up` again"
+            f"`{request.stop_command}` stops it, and whatever else runs there; then `pulumi up` again"
         )
     others = [job.submission_id for job in running(jobs)]
     if others:
         say(
             f"job {', '.join(others)}, submitted by other means, runs on {where} too: as long as it holds accelerators "
-            f"this one waits, for at most {request.deadline_s:.0f} s (jobDeadlineSeconds); `efactl stop` stops both"
+            f"this one waits, for at most {request.deadline_s:.0f} s (jobDeadlineSeconds); "
+            f"`{request.stop_command}` stops both"
         )
 
 

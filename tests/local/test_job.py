@@ -253,7 +253,7 @@ def test_beside_a_job_of_other_inputs_none_is_submitted(runner: Runner) -> None:
     interrupt.set()
     thread.join(20)
     before = jobs(runner.head)
-    with pytest.raises(ReportedError, match=r"of other inputs, still runs .* `efactl stop` stops it"):
+    with pytest.raises(ReportedError, match=r"of other inputs, still runs .* `efactl stop.*` stops it"):
         runner.run(runner.request("second"))
     assert jobs(runner.head).keys() == before.keys()
     assert len(job.stop(runner.head, say=print)) == 1

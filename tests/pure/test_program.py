@@ -80,6 +80,15 @@ def test_the_local_platform_is_a_cluster_a_job_and_a_gate(program: Recorded) -> 
     ]
 
 
+def test_the_commands_that_it_hands_out_name_their_stack(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    exported: dict[str, Any] = {}
+    monkeypatch.setattr(pulumi, "export", exported.__setitem__)
+    request.getfixturevalue("program")
+    assert sorted(exported["commands"].values()) == [f"efactl {one} -s local" for one in ("down", "outputs", "stop")]
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"preflightBandwidth": True, "preflightSizes": ["1M"], "preflightMinBusBandwidth": "2", "jobRunId": "2"}],
