@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-import psutil
-
 PROJECT = "ray-train-efa"
 OWN = ".state"
 """In the project's folder: where .venv/bin/pulumi keeps the state of stacks of the local platform."""
@@ -35,6 +33,9 @@ class FileBackend:
 
     def release_dead_locks(self) -> list[str]:
         """Removes locks that a killed `pulumi` of this machine left; says which."""
+        # `efactl doctor` comes through here where no package is installed.
+        import psutil
+
         released = []
         for lock in self._locks():
             pid, host = _holder(lock)

@@ -1,6 +1,7 @@
 """The command line as a whole: help, examples, exit codes, and what it needs to answer at all."""
 
 import argparse
+import json
 import re
 import shlex
 import subprocess
@@ -122,6 +123,17 @@ def test_help_and_completion_answer_where_no_package_is_installed() -> None:
         done = subprocess.run(bare, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "--" in done.stdout
+
+
+def test_doctor_looks_around_where_no_package_is_installed() -> None:
+    program = "import sys; sys.path.insert(0, sys.argv.pop(1)); from efactl.__main__ import main; sys.exit(main())"
+    bare = [sys.executable, "-I", "-S", "-c", program, str(ROOT), "doctor", "-s", "local", "--json"]
+    done = subprocess.run(bare, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (ExitCode.FAILED, "")
+    found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
+    assert found["python"]["level"] == "ok"
+    assert found["packages"]["level"] == "fail"
+    assert "PyYAML is not installed" in found["stack file"]["what"]
 
 
 @pytest.mark.parametrize(
