@@ -40,6 +40,7 @@ def run(asked: argparse.Namespace) -> ExitCode:
     check_alone(stack.name)
     declared = yaml.safe_load((FOLDER / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
     settings = run_settings(asked.settings, declared, stack=stack.name, project=PROJECT)
+    _check_running(stack, settings)
     if asked.again:
         settings = _once_more(stack, settings)
     if asked.keep:
@@ -70,6 +71,15 @@ def run(asked: argparse.Namespace) -> ExitCode:
         code = commands.up(changed, as_json=asked.json)
     _explain(stack, settings, asked, code)
     return code
+
+
+def _check_running(stack: Stack, settings: Mapping[str, Any]) -> None:
+    """Raises BadInputError where the program would declare no job: a run would end the one that the stack holds."""
+    if str(settings.get("train", stack.config("train"))).lower() == "false":
+        train = f"`efactl run -s {stack.name} train=true ...` runs it all the same"
+        raise BadInputError(f"train is false for stack {stack.name}, so no job is run: {train}")
+    if stack.config("platform") == "eks" and str(stack.config("gpuNodes")) == "0":
+        raise BadInputError(f"gpuNodes is 0 for stack {stack.name}, so there is nothing to run a job on")
 
 
 def _once_more(stack: Stack, settings: dict[str, Any]) -> dict[str, Any]:

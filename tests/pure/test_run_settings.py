@@ -272,6 +272,35 @@ def test_where_nothing_is_due_nothing_runs_and_again_asks_for_one(
     assert pulumi.configs[-1][f"{PROJECT}:jobRunId"] == "after run-1"
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"train": "false"}, r"train is false for stack local.* `efactl run -s local train=true \.\.\.`"),
+        ({"train": False}, "train is false"),
+        ({"platform": "eks", "gpuNodes": "0"}, "gpuNodes is 0 for stack local"),
+    ],
+)
+def test_a_stack_that_runs_no_job_is_said_before_anything_is_asked(
+    pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], said: str
+) -> None:
+    config = Stack.config
+    monkeypatch.setattr(Stack, "config", lambda self, key: given[key] if key in given else config(self, key))
+    with pytest.raises(BadInputError, match=said):
+        run("trainSteps=7")
+    assert pulumi.calls == []
+
+
+def test_a_run_may_be_asked_for_where_the_stack_itself_runs_none(
+    pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Stack.config
+    monkeypatch.setattr(Stack, "config", lambda self, key: "false" if key == "train" else config(self, key))
+    assert run("train=true") == ExitCode.OK
+    assert pulumi.configs[-1][f"{PROJECT}:train"] == "true"
+    with pytest.raises(BadInputError, match="train is false"):
+        run("train=false")
+
+
 def test_options_that_contradict_are_bad_input(pulumi: Pulumi) -> None:
     with pytest.raises(BadInputError, match="--again sets jobRunId by itself"):
         run("jobRunId=x", again=True)
