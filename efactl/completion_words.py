@@ -6,6 +6,7 @@ from pathlib import Path
 
 from efactl.arguments.run import ROOMS
 from efactl.stack_names import FOLDER, known
+from workload.job_spec import RUN_NAME
 
 
 def words(parser: argparse.ArgumentParser, given: Sequence[str], folder: Path = FOLDER) -> list[str]:
@@ -30,18 +31,18 @@ def words(parser: argparse.ArgumentParser, given: Sequence[str], folder: Path = 
         else:
             position += 1
     if option is not None:
-        return _beginning(unfinished, _values(option, folder))
+        return _beginning(unfinished, _values(option, folder, unfinished))
     name, equals, value = unfinished.partition("=")
     if unfinished.startswith("--") and equals and not only_positional:
         named = _options(parser).get(name)
-        values = [] if named is None else _values(named, folder)
+        values = [] if named is None else _values(named, folder, value)
         return [f"{name}={one}" for one in _beginning(value, values)]
     if unfinished.startswith("-") and not only_positional:
         return _beginning(unfinished, _options(parser))
     if (commands := _commands(parser)) is not None:
         return _beginning(unfinished, commands.choices)
     positional = _positional(parser, position)
-    return [] if positional is None else _beginning(unfinished, _values(positional, folder))
+    return [] if positional is None else _beginning(unfinished, _values(positional, folder, unfinished))
 
 
 def _options(parser: argparse.ArgumentParser) -> Mapping[str, argparse.Action]:
@@ -68,23 +69,25 @@ def _beginning(text: str, candidates: Iterable[str]) -> list[str]:
     return sorted({candidate for candidate in candidates if candidate.startswith(text)})
 
 
-def _values(action: argparse.Action, folder: Path) -> list[str]:
+def _values(action: argparse.Action, folder: Path, text: str) -> list[str]:
     if action.choices is not None:
         return [str(choice) for choice in action.choices]
     found = _BY_METAVAR.get(str(action.metavar)) or _BY_DEST.get(action.dest)
-    return found(folder) if found else []
+    return found(folder, text) if found else []
 
 
-def _stacks(folder: Path) -> list[str]:
+def _stacks(folder: Path, _text: str) -> list[str]:
     return known(folder)
 
 
-def _runs(folder: Path) -> list[str]:
-    """Ids of this project's runs that left a record."""
-    return [path.parent.name for path in (folder / "runs").glob("*/record.json")]
+def _runs(folder: Path, text: str) -> list[str]:
+    """Ids of this project's runs that left a record, as `efactl runs list` shows them; whole where one is begun so."""
+    ids = [path.parent.name for path in (folder / "runs").glob("*/record.json")]
+    common = f"{RUN_NAME}-"
+    return ids if text and common.startswith(text[: len(common)]) else [one.removeprefix(common) for one in ids]
 
 
-def _settings(folder: Path) -> list[str]:
+def _settings(folder: Path, _text: str) -> list[str]:
     """Names of settings that `efactl run` takes. Read by indentation: no YAML parser need be there, or be fast."""
     try:
         lines = (folder / "Pulumi.yaml").read_text(encoding="utf-8").splitlines()
@@ -94,7 +97,7 @@ def _settings(folder: Path) -> list[str]:
     return [f"{name}=" for name in names if name.startswith(ROOMS) and name != "jobSecretEnv"]
 
 
-_BY_DEST: Mapping[str, Callable[[Path], list[str]]] = {
+_BY_DEST: Mapping[str, Callable[[Path, str], list[str]]] = {
     "stack": _stacks,
     "run": _runs,
     "a": _runs,
@@ -102,4 +105,4 @@ _BY_DEST: Mapping[str, Callable[[Path], list[str]]] = {
     "runs": _runs,
     "settings": _settings,
 }
-_BY_METAVAR: Mapping[str, Callable[[Path], list[str]]] = {"RUN": _runs, "STACK": _stacks}
+_BY_METAVAR: Mapping[str, Callable[[Path, str], list[str]]] = {"RUN": _runs, "STACK": _stacks}

@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     for stack in ("local", "dev", "dev-us-east-2"):
         (tmp_path / f"Pulumi.{stack}.yaml").write_text("config: {}\n")
     shutil.copyfile(ROOT / "Pulumi.yaml", tmp_path / "Pulumi.yaml")
-    for run in ("ray-train-a-1", "ray-train-b-1"):
+    for run in ("ray-train-a-1", "ray-train-b-1", "ray-train-fsdp-llm-11a6-1"):
         (tmp_path / "runs" / run).mkdir(parents=True)
         (tmp_path / "runs" / run / "record.json").write_text("{}")
     (tmp_path / "runs" / "unfinished").mkdir()
@@ -51,7 +51,10 @@ def folder(tmp_path: Path) -> Path:
         (["compare", "--repeats", ""], []),
         (["runs", ""], ["diff", "list", "show"]),
         (["runs", "show", "ray-train-a"], ["ray-train-a-1"]),
-        (["runs", "diff", "ray-train-a-1", ""], ["ray-train-a-1", "ray-train-b-1"]),
+        (["runs", "diff", "ray-train-a-1", ""], ["11a6-1", "ray-train-a-1", "ray-train-b-1"]),
+        (["runs", "show", "11"], ["11a6-1"]),
+        (["runs", "show", "ray-train-f"], ["ray-train-fsdp-llm-11a6-1"]),
+        (["runs", "show", "ray-train-fsdp-llm-11"], ["ray-train-fsdp-llm-11a6-1"]),
         (["runs", "list", "--verdict", "un"], ["unproven"]),
         (["report", "ray-train-b"], ["ray-train-b-1"]),
         (["run", "trainSte"], ["trainSteps="]),
