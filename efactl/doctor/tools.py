@@ -49,9 +49,9 @@ def kubernetes_plugin(subject: Subject) -> Iterator[Finding]:
     if beside.exists() or installed:
         yield ok("plugin", f"Kubernetes provider ({beside if beside.exists() else installed[-1]})")
         return
-    yield warn(
-        "plugin", "Pulumi's Kubernetes provider is not installed yet", f"make up STACK={subject.stack} brings it"
-    )
+    # `make up` brings it too, and then the stack, which may bill.
+    brings = f"sh tools/bootstrap.sh --stack {subject.stack}"
+    yield warn("plugin", "Pulumi's Kubernetes provider is not installed yet", brings)
 
 
 def aws(subject: Subject) -> Iterator[Finding]:

@@ -118,6 +118,15 @@ def test_every_problem_has_its_fix(folder: Path, programs: Path, monkeypatch: py
     assert "gpuZne: 'us-west-2b' is not a setting: did you mean gpuZone?" in said
 
 
+def test_a_missing_plugin_is_brought_by_what_brings_up_nothing(
+    folder: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_HOME", str(folder / "nowhere"))
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    (found,) = tools.kubernetes_plugin(stack.subject_of(folder, "dev")[0])
+    assert (found.level, found.fix) == ("warn", "sh tools/bootstrap.sh --stack dev")
+
+
 def test_settings_are_judged_with_their_secrets_unread(folder: Path, programs: Path) -> None:
     secret = "config:\n  ray-train-efa:jobSecretEnv:\n    HF_TOKEN: {secure: 'v1:abc'}"
     change(folder, "local", "config:", secret)

@@ -237,3 +237,11 @@ def test_records_in_a_bucket_are_written_as_the_stack_s_aws_settings_say() -> No
     }
     pulumi.runtime.set_all_config({**values, f"{PROJECT}:recordsPath": "/mnt/records"}, [])
     assert load_settings(ROOT / "Pulumi.yaml").records.profile == "", "a folder is nobody's at AWS"
+
+
+def test_the_readme_has_the_room_or_the_name_of_every_setting() -> None:
+    root = Path(__file__).parents[2]
+    told = (root / "README.md").read_text().partition("The prefix is the room:")[2].partition("\n\n")[0]
+    rooms = tuple(re.findall(r"`(\w+)\*`", told))
+    declared = yaml.safe_load((root / "Pulumi.yaml").read_text())["config"]
+    assert [name for name in declared if not name.startswith(rooms) and f"`{name}`" not in told] == []
