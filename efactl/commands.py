@@ -14,6 +14,7 @@ from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
 from workload import job
 from workload.errors import ReportedError
 from workload.recorded_run import at
+from workload.run_folder import regular
 
 
 def up(stack: Stack, *, as_json: bool) -> ExitCode:
@@ -134,7 +135,7 @@ def _goes_on(stack: Stack) -> bool:
 def _record(path: str) -> Any:
     """None where there is none to read, which is said unless it is not on this machine."""
     try:
-        return json.loads((FOLDER / path).read_text(encoding="utf-8"))
+        return json.loads(regular(FOLDER / path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 from efactl.exit_codes import ExitCode
 from report.reading import mapping
+from workload.run_folder import regular
 
 _BY_VERDICT = {"refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
 _PREFLIGHTS, _COMPARISONS = "ray-train-bandwidth-*/record.json", "compare-*/comparison.json"
@@ -62,6 +63,6 @@ def _newest_first(runs: Path, pattern: str) -> Iterator[Mapping[str, Any]]:
     for path in sorted(runs.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True):
         # One that an interruption cut, or that somebody else has left there, tells nothing.
         with contextlib.suppress(OSError, ValueError):
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = json.loads(regular(path).read_text(encoding="utf-8"))
             if isinstance(record, dict):
                 yield record

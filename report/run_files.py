@@ -12,7 +12,7 @@ from report.run import Run
 from training.storage import S3_SCHEME, Folder, LocalFolder
 from workload.errors import BadInputError, ReportedError
 from workload.run_folder import ERROR, LOG, RECORD, meant
-from workload.run_places import deeper, files_of, look, place_of, side_by_side
+from workload.run_places import check_file, deeper, files_of, look, place_of, side_by_side
 
 SCHEMAS = ("ray-train-efa/run-record/", "ray-train-efa/bandwidth-run/")
 _SHOWN = 8
@@ -157,6 +157,7 @@ def _read(folder: Folder, name: str) -> dict[str, Any]:
 
 def _content(folder: Folder, name: str) -> bytes:
     try:
+        check_file(folder, name)
         with folder.open_read(name) as stream:
             return stream.read()
     except OSError as error:
@@ -166,6 +167,7 @@ def _content(folder: Folder, name: str) -> bytes:
 
 
 def _lines(folder: Folder, name: str) -> Iterator[str]:
+    check_file(folder, name)
     with folder.open_read(name) as stream:
         for line in iter(functools.partial(stream.readline, _LONGEST_LINE), b""):
             yield line.decode("utf-8", errors="replace")

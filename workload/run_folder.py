@@ -1,7 +1,9 @@
 """The folder `runs/<submission id>/` of one run: whose it is, its log, its record or the error that it ended with."""
 
 import contextlib
+import errno
 import json
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +24,13 @@ def meant(asked: str, ids: Iterable[str]) -> list[str]:
     known = sorted(ids)
     exact = [one for one in known if one in names]
     return exact or [one for one in known if asked and one.startswith(tuple(names))]
+
+
+def regular(path: Path) -> Path:
+    """The path of a file that is there. Raises OSError for anything else: a pipe is waited for, a device has no end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return path
 
 
 def create(folder: Path) -> None:
@@ -50,7 +59,7 @@ def is_settled(folder: Path) -> bool:
     if (folder / ERROR).exists():
         return True
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = json.loads(regular(folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return record.get("quality", {}).get("passed") is not None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from training.storage import S3_SCHEME, Folder, is_location, open_folder
+from training.storage import S3_SCHEME, Folder, LocalFolder, is_location, open_folder
 from workload.errors import BadInputError
-from workload.run_folder import ERROR, LOG, RECORD
+from workload.run_folder import ERROR, LOG, RECORD, regular
 
 T = TypeVar("T")
 
@@ -95,6 +95,12 @@ def files_of(folder: Folder) -> frozenset[str]:
         return frozenset(_FILES) & frozenset(folder.names())
     except NotADirectoryError:
         return frozenset()
+
+
+def check_file(folder: Folder, name: str) -> None:
+    """Before it is opened. Raises OSError where a folder of this machine has something else of that name."""
+    if isinstance(folder, LocalFolder):
+        regular(folder.path / name)
 
 
 def side_by_side(ask: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:

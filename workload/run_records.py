@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import functools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from training.storage import Folder
 from workload.errors import BadInputError
 from workload.recorded_run import RecordedRun, recorded, shortened
 from workload.run_folder import BEGUN, ERROR, LOG, RECORD, meant
-from workload.run_places import files_of, look, place_of, side_by_side
+from workload.run_places import check_file, files_of, look, place_of, side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,7 @@ def _read(folder: Folder, *, record: str) -> RecordedRun | None:
     """None where nothing of it looks like a run."""
     place = str(folder)
     try:
-        return recorded(folder.read(record), folder=folder.name, place=place)
+        return recorded(_content(folder, record), folder=folder.name, place=place)
     except (FileNotFoundError, NotADirectoryError):
         return _without_record(folder)
     except UnicodeDecodeError as error:
@@ -85,7 +86,7 @@ def _without_record(folder: Folder) -> RecordedRun | None:
     try:
         names = files_of(folder)
         if ERROR in names:
-            lines = folder.read(ERROR).strip().splitlines()
+            lines = _content(folder, ERROR).strip().splitlines()
             problem = f"failed: {shortened(lines[0])}" if lines else "failed"
         elif LOG in names:
             problem = "no record: it still runs, or nobody has followed it to its end"
@@ -98,10 +99,15 @@ def _without_record(folder: Folder) -> RecordedRun | None:
     )
 
 
+def _content(folder: Folder, name: str) -> str:
+    check_file(folder, name)
+    return folder.read(name)
+
+
 def _begun(folder: Folder) -> Mapping[str, Any]:
     """Empty where it does not tell: a run of an older version, or a file that was cut."""
     try:
-        told = folder.read_json(BEGUN)
+        told = json.loads(_content(folder, BEGUN))
     except (OSError, ValueError):
         return {}
     return {name: told.get(name) for name in ("stack", "startedAt")} if isinstance(told, Mapping) else {}

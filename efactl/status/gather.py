@@ -17,7 +17,7 @@ from efactl.status.state import NODES_TYPE, ReadStack, cost, declared_cluster, n
 from workload.head import Head
 from workload.recorded_run import RecordedRun, mappings, recorded
 from workload.redaction import Redactor
-from workload.run_folder import LOG, RECORD
+from workload.run_folder import LOG, RECORD, regular
 
 # The state comes first, since it says where all else is: a status takes both at most.
 STATE_S, PART_S = 10.0, 5.0
@@ -165,7 +165,7 @@ class _OfHead:
     def _lines_here(self, submission_id: str) -> list[str]:
         """As far as an `up` of this machine has followed it."""
         try:
-            return (self._runs / submission_id / LOG).read_text(encoding="utf-8", errors="replace").splitlines()
+            return regular(self._runs / submission_id / LOG).read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return []
 
@@ -189,7 +189,7 @@ def _last_run(read: ReadStack, runs: Path) -> dict[str, Any] | None:
     folder = runs / str(job.get("submission_id") or "")
     record: RecordedRun | None = None
     with contextlib.suppress(OSError):
-        content = (folder / RECORD).read_text(encoding="utf-8", errors="replace")
+        content = regular(folder / RECORD).read_text(encoding="utf-8", errors="replace")
         record = recorded(content, folder=folder.name, place=str(folder))
     return last_run.last_run_part(job, read.outputs.get("run") or {}, record)
 

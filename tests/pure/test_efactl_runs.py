@@ -56,6 +56,19 @@ def test_a_package_that_is_missing_is_said_with_what_installs_it(
     assert "the package psutil is not installed here: `make setup`" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["record.json", "error.txt", "begun.json", "job.log"])
+@pytest.mark.parametrize("command", [("runs", "list"), ("report", "odd")])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str, command: tuple[str, ...]) -> None:
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "error.txt").write_text("job odd ended as FAILED\n")
+    (tmp_path / "odd" / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "odd" / name)
+    words = [sys.executable, "-m", "efactl", *command, "--from", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert "Traceback" not in done.stderr
+    assert "odd" in done.stdout + done.stderr
+
+
 def test_what_is_no_number_in_a_record_is_none_in_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = kept(runs, "aaaa-1") / "record.json"
     whole = json.loads(record.read_text()) | {"losses": [[1, float("nan")], [2, float("inf")]]}

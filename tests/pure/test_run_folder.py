@@ -1,12 +1,13 @@
 """Which runs have had their judgement and are not collected again."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from workload.errors import ReportedError
-from workload.run_folder import begin, create, is_settled, meant, settle
+from workload.run_folder import begin, create, is_settled, meant, regular, settle
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,13 @@ def test_a_run_goes_on_where_its_beginning_cannot_be_written(tmp_path: Path) -> 
     (tmp_path / "run" / "begun.json.new").mkdir(parents=True)
     begin(tmp_path / "run", stack="dev", started_at=1_790_000_000.0)
     assert not (tmp_path / "run" / "begun.json").exists()
+
+
+def test_a_pipe_in_a_record_s_place_is_no_judgement_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "record.json")
+    with pytest.raises(OSError, match="is no regular file"):
+        regular(tmp_path / "record.json")
+    assert not is_settled(tmp_path)
 
 
 def test_a_run_with_an_error_is_settled(tmp_path: Path) -> None:
