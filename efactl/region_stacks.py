@@ -36,9 +36,15 @@ def made_in_aws(resources: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
 
 def up_elsewhere(env: str) -> list[str]:
     """The stacks ENV-<region> whose states hold something in AWS. Raises ReportedError where one cannot be read."""
-    there = region_stacks(env) if _NAME.fullmatch(env) else {}
-    cli = PulumiCli(FOLDER) if there else None
-    return [stack.name for stack in there.values() if cli and made_in_aws(cli.resources(stack.name) or [])]
+    return [name for name in _names(env) if _made(name)]
+
+
+def _names(env: str) -> list[str]:
+    return [stack.name for stack in region_stacks(env).values()] if _NAME.fullmatch(env) else []
+
+
+def _made(name: str) -> bool:
+    return bool(made_in_aws(PulumiCli(FOLDER).resources(name) or []))
 
 
 def up_as(env: str, names: Sequence[str]) -> str:
@@ -57,8 +63,8 @@ def hint(name: str, otherwise: str = "") -> str:
 
 def check_alone(name: str) -> None:
     """Raises BadInputError where nothing of a stack is there, and its environment is up in a region all the same."""
-    names = up_elsewhere(name)
-    if names and not made_in_aws(PulumiCli(FOLDER).resources(name) or []):
+    # Of a stack that is up no other is asked.
+    if _names(name) and not _made(name) and (names := up_elsewhere(name)):
         raise BadInputError(
             f"{up_as(name, names)}. Nothing of stack {name} itself is there: an up of it makes a second cluster, which "
             f"bills beside that one; `efactl up -s {name} --beside` does so"

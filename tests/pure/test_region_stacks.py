@@ -102,6 +102,22 @@ def test_an_up_goes_on_with_its_own_or_where_nothing_else_is(
     assert brought_up == ["dev"]
 
 
+def test_a_stack_that_is_up_asks_no_other(
+    states: States, brought_up: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may be in another backend, where nobody is logged in."""
+    asked: list[str] = []
+    states["dev"] = [VPC]
+
+    def resources(_: PulumiCli, name: str) -> list[Mapping[str, Any]] | None:
+        asked.append(name)
+        return states[name]
+
+    monkeypatch.setattr(PulumiCli, "resources", resources)
+    assert main(["up", "-s", "dev"]) == ExitCode.OK
+    assert (brought_up, asked) == (["dev"], ["dev"])
+
+
 def test_a_region_s_own_stack_comes_up(states: States, brought_up: list[str]) -> None:
     assert main(["up", "-s", "dev-us-east-2"]) == ExitCode.OK
     assert brought_up == ["dev-us-east-2"]
