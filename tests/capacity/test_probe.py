@@ -327,7 +327,7 @@ def test_a_region_that_hangs_holds_up_nothing_and_is_said(aws: AwsServer) -> Non
 
     aws.on_call = hang
     try:
-        _silent, found = cancel_leftovers(["eu-south-2", "us-east-1"], said.append, by=NOW, patience=1.0)
+        _silent, found = cancel_leftovers(["eu-south-2", "us-east-1"], said.append, by=NOW, patience=4.0)
         assert not speak.is_set()
     finally:
         speak.set()
