@@ -47,17 +47,17 @@ class RunMetrics:
     """Steps under the profiler, whose times say nothing of the others."""
     steps: list[StepTimes] = field(default_factory=list)
 
-    def end_step(self, step: int, scalars: Mapping[str, float] | None = None) -> None:
-        """`scalars` by their tags, such as train/loss; they may also come later through `tell`."""
-        if scalars:
-            self.tell(step, scalars)
-        self._take(self.clock.end_step(step))
-
-    def tell(self, step: int, scalars: Mapping[str, float]) -> None:
-        if self.events is not None:
-            self.events.add(step, scalars)
-        if self.live is not None:
-            self.live.tell(step, scalars)
+    def tell(self, figures: Mapping[str, float]) -> StepTimes:
+        """The oldest step that is not told yet, and the times of it; `figures` by their tags, such as train/loss."""
+        times = self.clock.read()
+        self.steps.append(times)
+        if self.events is not None or self.live is not None:
+            scalars = {**figures, **self._scalars(times)}
+            if self.events is not None:
+                self.events.add(times.step, scalars)
+            if self.live is not None:
+                self.live.tell(times.step, scalars)
+        return times
 
     def publish(self) -> None:
         """For storage that shows a file only when it is whole: call it at checkpoints."""
@@ -65,8 +65,7 @@ class RunMetrics:
             self.events.publish()
 
     def summary(self) -> dict[str, Any]:
-        """For the run's record; nothing of it where no step ran. Waits for the GPU."""
-        self._take(self.clock.finish())
+        """For the run's record, of the steps that were told; nothing of it where there are none."""
         self.publish()
         steady = [times for times in self.steps[WARM_UP_STEPS:] or self.steps if times.step not in self.slowed]
         total = spread([times.total for times in steady])
@@ -84,14 +83,8 @@ class RunMetrics:
         }
 
     def total_s(self) -> float:
-        """Of all steps whose times are known."""
+        """Of all steps that were told."""
         return sum(times.total for times in self.steps)
-
-    def _take(self, known: Sequence[StepTimes]) -> None:
-        self.steps.extend(known)
-        if self.events is not None or self.live is not None:
-            for times in known:
-                self.tell(times.step, self._scalars(times))
 
     def _scalars(self, times: StepTimes) -> dict[str, float]:
         scalars = {

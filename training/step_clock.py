@@ -1,6 +1,5 @@
 """Where the time of a step goes, without making a GPU wait to find out."""
 
-import math
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -19,40 +18,40 @@ class StepTimes:
 
     step: int
     total: float
-    """Wall-clock time from the end of the step before."""
+    """From the end of the step before, or from the restart, to this one's. On a GPU they are ends there: the host is a
+    step ahead, or waits, so that what it sees is not the step's time."""
     phases: dict[str, float]
     """`input`: for which the host waited. The others: of the GPU from the first kernel enqueued to the last one's end,
     waits for other ranks within; where there is no GPU, of the host."""
     gpu_waited: float | None
-    """For which the GPU had nothing to do between the step before and this one's first kernel; None without a GPU."""
+    """For which the GPU had nothing to do between the step before and this one's first kernel; None without a GPU, and
+    after a restart."""
 
 
 @dataclass
 class _Step:
+    """On a GPU marks are events, otherwise readings of the clock."""
+
     step: int
-    total: float
+    start: Any
+    follows: bool
     waited: float
     spans: list[tuple[str, Any, Any]]
-    """On a GPU two events each, otherwise two readings of the clock."""
-    before: Any
+    end: Any
 
 
 @dataclass
 class StepClock:
-    """`phase` around what it names, as often as a step needs it, then `end_step`.
+    """`phase` around what it names, as often as a step needs it, `end_step` when all of it is queued; `read` later.
 
-    A GPU's times are those of CUDA events, which are read when the GPU has come past them: a step's times are known a
-    step or so later.
+    A GPU's times are those of CUDA events, so that they are true however far the host is ahead.
     """
 
     device: torch.device
-    last_total: float = math.inf
-    """Seconds of wall-clock time of the step that ended last."""
-    _waited: float = 0.0
-    _spans: list[tuple[str, Any, Any]] = field(default_factory=list)
-    _unread: deque[_Step] = field(default_factory=deque)
-    _last_event: Any = None
-    _last_end: float = field(default_factory=time.perf_counter)
+    _unread: deque[_Step] = field(default_factory=deque, init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -65,29 +64,31 @@ class StepClock:
         yield
         self._spans.append((name, begin, self._mark()))
 
-    def end_step(self, step: int) -> list[StepTimes]:
-        """The times that have become known since, in order."""
-        now = time.perf_counter()
-        self.last_total = now - self._last_end
-        self._unread.append(_Step(step, self.last_total, self._waited, self._spans, self._last_event))
-        self._last_event = self._spans[-1][2] if self._spans else None
-        self._last_end, self._waited, self._spans = now, 0.0, []
-        known = []
-        while self._unread and self._passed(self._unread[0]):
-            known.append(self._read(self._unread.popleft()))
-        return known
+    def end_step(self, step: int) -> None:
+        end = self._mark()
+        self._unread.append(_Step(step, self._start, self._follows, self._waited, self._spans, end))
+        self._begin(end, follows=True)
 
     def restart(self) -> None:
         """What was done since the last step, an evaluation say, is no part of the next."""
-        self._last_end, self._waited, self._spans, self._last_event = time.perf_counter(), 0.0, [], None
+        self._begin(self._mark(), follows=False)
 
-    def finish(self) -> list[StepTimes]:
-        """Those still unknown; waits for the GPU."""
-        if self._on_gpu and self._unread:
-            torch.cuda.synchronize(self.device)
-        known = [self._read(step) for step in self._unread]
-        self._unread.clear()
-        return known
+    def read(self) -> StepTimes:
+        """Of the oldest step not yet read. Waits for its end: where its figures have arrived that costs no time."""
+        step = self._unread.popleft()
+        if self._on_gpu:
+            step.end.synchronize()
+        phases = {INPUT: step.waited}
+        for name, begin, end in step.spans:
+            phases[name] = phases.get(name, 0.0) + self._between(begin, end)
+        idle = self._on_gpu and step.follows and step.spans
+        gpu_waited = self._between(step.start, step.spans[0][1]) if idle else None
+        return StepTimes(step.step, self._between(step.start, step.end), phases, gpu_waited)
+
+    def _begin(self, start: Any, *, follows: bool) -> None:
+        self._start, self._follows = start, follows
+        self._waited = 0.0
+        self._spans: list[tuple[str, Any, Any]] = []
 
     @property
     def _on_gpu(self) -> bool:
@@ -99,16 +100,6 @@ class StepClock:
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
-
-    def _passed(self, step: _Step) -> bool:
-        return not self._on_gpu or all(bool(end.query()) for _, _, end in step.spans[-1:])
-
-    def _read(self, step: _Step) -> StepTimes:
-        phases = {INPUT: step.waited}
-        for name, begin, end in step.spans:
-            phases[name] = phases.get(name, 0.0) + self._between(begin, end)
-        gpu_waited = self._between(step.before, step.spans[0][1]) if step.before is not None and step.spans else None
-        return StepTimes(step.step, step.total, phases, gpu_waited if self._on_gpu else None)
 
     def _between(self, begin: Any, end: Any) -> float:
         return float(begin.elapsed_time(end)) / 1000 if self._on_gpu else float(end - begin)

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import ray.train
-
 from training import evidence
 from training.attempt import Attempt
 from training.checkpoint_files import Progress
-from training.checkpointer import Checkpointer, Saved
+from training.checkpointer import Checkpointer
 from training.config import TrainConfig
 from training.feed import Feed
 from training.learner import Learner
@@ -20,10 +18,10 @@ from training.live_metrics import LiveMetrics
 from training.metrics import RunMetrics, Scale
 from training.model_files import model_files, tokenizer_of
 from training.profile import StepProfiler
-from training.step import PendingFigures
 from training.step_clock import INPUT
 from training.storage import Folder, open_folder
 from training.tensorboard import EventFile
+from training.told import Told
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,15 @@ def train_steps(
     Called by every rank; raises TrainingError on all of them.
     """
     config, clock = attempt.config, learner.clock
-    told = _Told(attempt, learner, list(progress.losses), saved)
+    told = Told(
+        config.steps,
+        _metrics(attempt, learner, progress.step + 1),
+        attempt.say,
+        list(progress.losses),
+        saved,
+        # While one step's figures are read, a GPU works on the next.
+        ahead=1 if attempt.device.type == "cuda" else 0,
+    )
     samples = learner.dataset.consumed(progress.data)
     feed = Feed(
         learner.dataset,
@@ -106,80 +112,22 @@ def train_steps(
     return Trained(told.losses, told.saved, figures, timings)
 
 
-class _Told:
-    """What the attempt tells of its steps: to people, TensorBoard, the record and Ray."""
-
-    def __init__(
-        self,
-        attempt: Attempt[TrainConfig],
-        learner: Learner,
-        losses: list[tuple[int, float]],
-        saved: Folder | None,
-    ) -> None:
-        config, first = attempt.config, losses[-1][0] + 1 if losses else 1
-        scale = Scale(
-            tokens_per_step=config.tokens_per_step(attempt.world_size),
-            ranks=attempt.world_size,
-            flops_per_token=learner.flops_per_token,
-            peak_flops=learner.peak_flops,
-        )
-        events = EventFile(attempt.run.folder / "tensorboard", first) if attempt.rank == 0 else None
-        peak = partial(evidence.peak_memory_bytes, attempt.device)
-        live = LiveMetrics.of_ray(run=config.run_id, model=config.model_id) if attempt.rank == 0 else None
-        self.metrics = RunMetrics(learner.clock, scale, peak, events, live, slowed=config.profile_steps)
-        self.losses = losses
-        self.saved = saved
-        self._attempt = attempt
-        self._storage = ray.train.get_context().get_storage().storage_filesystem
-        # While one step's figures are read, a GPU works on the next.
-        self._ahead = 1 if attempt.device.type == "cuda" else 0
-        self._queued: list[tuple[int, PendingFigures, float]] = []
-
-    def end_step(self, step: int, pending: PendingFigures, rate: float, *, wait: bool) -> None:
-        """On a GPU the newest step goes on, unless something follows that waits for it: its time is the step's then.
-
-        Raises TrainingError where a loss is not finite.
-        """
-        self._queued.append((step, pending, rate))
-        left = 0 if wait else self._ahead
-        for _, earlier, _ in self._queued[: len(self._queued) - left]:
-            earlier.read()
-        self.metrics.end_step(step)
-        self._tell(left)
-
-    def settle(self) -> None:
-        """Wait for every step so far."""
-        self._tell(0)
-
-    def _tell(self, left: int) -> None:
-        config, scale = self._attempt.config, self.metrics.scale
-        while len(self._queued) > left:
-            step, pending, rate = self._queued.pop(0)
-            figures = pending.read()
-            self.losses.append((step, figures.loss))
-            self.metrics.tell(
-                step,
-                {"train/loss": figures.loss, "train/gradient_norm": figures.gradient_norm, "train/learning_rate": rate},
-            )
-            self._attempt.say(
-                f"step {step}/{config.steps} loss {figures.loss:.4f} "
-                f"tokens/s {scale.tokens_per_second(self.metrics.clock.last_total):.0f} "
-                f"grad norm {figures.gradient_norm:.2f}"
-            )
-
-    def checkpoint(self, done: Saved | None) -> None:
-        """Every rank is told of the same one, so every rank reports it."""
-        if done is None:
-            return
-        self.saved = done.folder
-        self.metrics.publish()
-        # Ray keeps it in the run's Result; NO_UPLOAD because it lies in the run's storage already, which Ray takes
-        # from the file system's being the very same: two of one bucket differ by their temporary credentials.
-        ray.train.report(
-            {"step": done.step},
-            checkpoint=ray.train.Checkpoint(done.folder.ray_path, self._storage),
-            checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
-        )
+def _metrics(attempt: Attempt[TrainConfig], learner: Learner, first_step: int) -> RunMetrics:
+    config, tells = attempt.config, attempt.rank == 0
+    scale = Scale(
+        tokens_per_step=config.tokens_per_step(attempt.world_size),
+        ranks=attempt.world_size,
+        flops_per_token=learner.flops_per_token,
+        peak_flops=learner.peak_flops,
+    )
+    return RunMetrics(
+        learner.clock,
+        scale,
+        partial(evidence.peak_memory_bytes, attempt.device),
+        EventFile(attempt.run.folder / "tensorboard", first_step) if tells else None,
+        LiveMetrics.of_ray(run=config.run_id, model=config.model_id) if tells else None,
+        slowed=config.profile_steps,
+    )
 
 
 def _die_if_asked(attempt: Attempt[TrainConfig], step: int) -> None:

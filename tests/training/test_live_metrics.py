@@ -44,8 +44,8 @@ def test_each_step_sets_loss_speed_and_mfu_of_its_run(live: LiveMetrics) -> None
     for step in (1, 2):
         with metrics.clock.phase(FORWARD):
             pass
-        metrics.end_step(step)
-        metrics.tell(step, {"train/loss": 4.0 - step, "train/gradient_norm": 0.5, "train/learning_rate": 1e-5})
+        metrics.clock.end_step(step)
+        metrics.tell({"train/loss": 4.0 - step, "train/gradient_norm": 0.5, "train/learning_rate": 1e-5})
     assert (last("loss"), last("step"), last("gradient_norm")) == (2.0, 2, 0.5)
     assert last("peak_memory_bytes") == 3 * 2**30
     times = metrics.steps[-1].total
@@ -56,7 +56,8 @@ def test_each_step_sets_loss_speed_and_mfu_of_its_run(live: LiveMetrics) -> None
 
 def test_what_is_not_known_is_not_told_as_zero(live: LiveMetrics) -> None:
     unknown = RunMetrics(StepClock(torch.device("cpu")), Scale(tokens_per_step=10, ranks=1), lambda: 0, live=live)
-    unknown.end_step(1)
+    unknown.clock.end_step(1)
+    unknown.tell({})
     assert f"{PREFIX}mfu" not in Gauge.seen and f"{PREFIX}loss" not in Gauge.seen
 
 

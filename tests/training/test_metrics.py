@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.training.simulated_gpu import SimulatedGpu
 from tests.training.test_tensorboard import events
 from training.metrics import RunMetrics, Scale, spread
 from training.step_clock import BACKWARD, FORWARD, INPUT, OPTIMIZER, StepClock, StepTimes
@@ -15,65 +16,47 @@ CPU = torch.device("cpu")
 SCALE = Scale(tokens_per_step=4000, ranks=2, flops_per_token=1e9, peak_flops=1e13)
 
 
-class Event:
-    """A CUDA event on a timeline that the test moves on; the GPU has come as far as `reached`."""
-
-    enqueued = 0.0
-    reached = 0.0
-
-    def __init__(self, enable_timing: bool) -> None:
-        assert enable_timing
-
-    def record(self) -> None:
-        self.at = Event.enqueued
-
-    def query(self) -> bool:
-        return Event.reached >= self.at
-
-    def elapsed_time(self, end: "Event") -> float:
-        assert end.query(), "read before the GPU was there: that would wait"
-        return (end.at - self.at) * 1000
-
-
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> StepClock:
-    Event.enqueued = Event.reached = 0.0
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-
-    def synchronize(device: torch.device) -> None:
-        Event.reached = Event.enqueued
-
-    monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
-    return StepClock(torch.device("cuda"))
+def gpu(monkeypatch: pytest.MonkeyPatch) -> SimulatedGpu:
+    return SimulatedGpu.instead_of_cuda(monkeypatch)
 
 
-def gpu_step(clock: StepClock, step: int, *, idle: float = 0.0) -> list[StepTimes]:
-    Event.enqueued += idle
+def gpu_step(gpu: SimulatedGpu, clock: StepClock, step: int) -> None:
     for name, seconds in [(FORWARD, 1.0), (BACKWARD, 2.0), (FORWARD, 1.5), (BACKWARD, 2.5), (OPTIMIZER, 0.5)]:
         with clock.phase(name):
-            Event.enqueued += seconds
-    return clock.end_step(step)
+            gpu.queue(seconds)
+    clock.end_step(step)
 
 
-def test_a_gpu_s_times_are_read_once_it_has_come_past_them_and_no_sooner(gpu: StepClock) -> None:
-    assert gpu_step(gpu, 1) == []
-    assert gpu_step(gpu, 2, idle=0.25) == []
-    Event.reached = 7.5
-    (first,) = gpu_step(gpu, 3)
-    assert first.step == 1 and first.gpu_waited is None
+def test_a_gpu_s_times_are_those_of_its_own_work(gpu: SimulatedGpu) -> None:
+    clock = StepClock(gpu.device)
+    gpu_step(gpu, clock, 1)
+    gpu.host = 7.75  # later than the step's end
+    gpu_step(gpu, clock, 2)
+    gpu_step(gpu, clock, 3)
+    first, second, third = (clock.read() for _ in range(3))
     assert first.phases == {INPUT: 0.0, FORWARD: 2.5, BACKWARD: 4.5, OPTIMIZER: 0.5}, "accumulated micro-batches add up"
-    second, third = gpu.finish()
-    assert (second.gpu_waited, third.gpu_waited) == (0.25, 0.0)
-    assert gpu.finish() == []
+    assert [(times.step, times.total) for times in (first, second, third)] == [(1, 7.5), (2, 7.75), (3, 7.5)]
+    assert [times.gpu_waited for times in (first, second, third)] == [None, 0.25, 0.0]
 
 
-def test_what_happens_between_steps_on_purpose_is_not_idle_time(gpu: StepClock) -> None:
-    gpu_step(gpu, 1)
-    Event.enqueued += 100
-    gpu.restart()
-    gpu_step(gpu, 2)
-    _, second = gpu.finish()
-    assert second.gpu_waited is None and second.total < 10
+def test_reading_a_step_waits_for_it_and_for_none_after_it(gpu: SimulatedGpu) -> None:
+    clock = StepClock(gpu.device)
+    gpu_step(gpu, clock, 1)
+    gpu_step(gpu, clock, 2)
+    clock.read()
+    assert gpu.host == 7.5
+
+
+def test_what_happens_between_steps_on_purpose_is_a_part_of_none(gpu: SimulatedGpu) -> None:
+    clock = StepClock(gpu.device)
+    gpu_step(gpu, clock, 1)
+    gpu.host = 107.5
+    clock.restart()
+    gpu_step(gpu, clock, 2)
+    clock.read()
+    second = clock.read()
+    assert (second.total, second.gpu_waited) == (7.5, None)
 
 
 def test_without_a_gpu_the_phases_are_wall_clock_time_within_the_step() -> None:
@@ -84,7 +67,8 @@ def test_without_a_gpu_the_phases_are_wall_clock_time_within_the_step() -> None:
         with clock.phase(FORWARD):
             time.sleep(0.03)
     time.sleep(0.01)
-    (times,) = clock.end_step(7)
+    clock.end_step(7)
+    times = clock.read()
     assert times.step == 7 and times.gpu_waited is None
     assert 0.02 <= times.phases[INPUT] < 0.03 + 0.2
     assert 0.06 <= times.phases[FORWARD] < 0.06 + 0.2
@@ -132,8 +116,8 @@ def test_every_step_is_told_with_its_speed_and_its_split(tmp_path: Path) -> None
     for step in (1, 2):
         with told.clock.phase(FORWARD):
             pass
-        told.end_step(step, {"train/loss": 4.0 - step, "train/gradient_norm": 0.5})
-    told.summary()
+        told.clock.end_step(step)
+        told.tell({"train/loss": 4.0 - step, "train/gradient_norm": 0.5})
     seen: dict[int, dict[str, float]] = {}
     for event in events(LocalFolder(tmp_path))[2:]:
         seen.setdefault(event.step, {}).update({value.tag: value.simple_value for value in event.summary.value})
