@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from training.bandwidth_config import BandwidthConfig
 from training.bus_bandwidth import DEFAULT_SIZES, bytes_needed, bytes_of, bytes_to_move, share_of_memory, text_of
 from training.errors import TrainingError
+from training.failure import final_unless_outage
 from training.job_kind import RankTask
 from training.measure import RESULT
 from training.nccl_lines import NcclLines, handed_back
@@ -23,7 +24,7 @@ def measure_func(task: RankTask[BandwidthConfig]) -> None:
     import torch.distributed as dist
 
     raise_if_unprepared()
-    with handed_back(dist.get_rank(), dist.get_backend()) as lines:
+    with final_unless_outage(), handed_back(dist.get_rank(), dist.get_backend()) as lines:
         measure_all(task, lines)
 
 

@@ -61,7 +61,8 @@ def write(
     try:
         dcp.save(state, storage_writer=writer, process_group=group)
     except CheckpointException as error:
-        raise _storage_error(folder, "written", first_cause(error)) from error
+        cause = first_cause(error)
+        raise _storage_error(folder, "written", cause) from cause
     # dcp.save returns where all shards are written; only then may the marker exist.
     _on_rank_zero(lambda: write_marker(folder, progress.step, dist.get_world_size(), writer.written), folder, group)
 
@@ -89,7 +90,7 @@ def load(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimiz
         cause = first_cause(error) if isinstance(error, CheckpointException) else error
         raise TrainingError(
             f"{which} checkpoint {folder} does not fit this model or cannot be read: {first_line(cause)}"
-        ) from error
+        ) from cause
     prefix = _plain(language_model(module)[0])
     model, optim = _renamed(state["model"], state["optimizer"], lambda name: prefix + name)
     for alias, name in _aliases(module).items():
@@ -151,17 +152,17 @@ def _on_rank_zero(
     action: Callable[[], object], folder: Folder, group: dist.ProcessGroup | None, what_fails: str = "written"
 ) -> None:
     """Every rank learns whether rank 0 failed, so that none waits for it in the next collective."""
-    failure: list[Any] = [None]
+    failure: list[Exception | None] = [None]
     if dist.get_rank() == 0:
         try:
             action()
         except OSError as error:
-            failure = [str(error)]
+            failure = [OSError(str(error))]
         except Exception as error:
-            failure = [f"{type(error).__name__}: {error}"]
+            failure = [RuntimeError(f"{type(error).__name__}: {error}")]
     dist.broadcast_object_list(failure, src=0, group=group)
     if failure[0] is not None:
-        raise _storage_error(folder, what_fails, failure[0])
+        raise _storage_error(folder, what_fails, failure[0]) from failure[0]
 
 
 def _storage_error(folder: Folder, what_fails: str, cause: object) -> TrainingError:

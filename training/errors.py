@@ -1,8 +1,12 @@
-"""The one error a user is meant to read."""
+"""The errors a user is meant to read."""
 
 
 class TrainingError(Exception):
     """A failure with a cause the user can act on; its text is one line that names the argument and its value."""
+
+
+class FinalError(TrainingError):
+    """A rank's, that another attempt would meet again: it ends the run, whatever --max_failures allows."""
 
 
 def first_line(error: BaseException) -> str:

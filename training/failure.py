@@ -1,15 +1,39 @@
 """From a failed worker group to the one line a user reads."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 
-from training.errors import TrainingError, first_line
+from training.errors import FinalError, TrainingError, first_line
 
 # What the other ranks say when one is gone: true, but never the cause.
 _PEER_LOST = re.compile(r"connection (closed|reset|refused)|broken pipe|gloo|nccl|timed out", re.IGNORECASE)
 _TRACEBACK = re.compile(r"(?:\[Node (?P<node>\S+)\] )?Traceback ")
 NO_HOSTS: Mapping[int, str] = MappingProxyType({})
+
+
+@contextmanager
+def final_unless_outage() -> Iterator[None]:
+    """Around all that a rank does: a TrainingError becomes a FinalError, unless an OSError has caused it.
+
+    Storage and network may be back for another attempt; a loss that is not finite, a refused argument stay what they
+    are. Told here, because a cause does not travel with its exception.
+    """
+    try:
+        yield
+    except TrainingError as error:
+        if isinstance(error.__cause__, OSError):
+            raise
+        raise FinalError(str(error)) from error
+
+
+def raise_if_final(failures: Mapping[int, BaseException]) -> None:
+    """Raises the FinalError that a rank has left, if any has."""
+    for failure in failures.values():
+        cause = _unwrap(failure)
+        if isinstance(cause, FinalError):
+            raise FinalError(str(cause)) from failure
 
 
 def root_cause(error: BaseException, hosts: Mapping[int, str] = NO_HOSTS) -> str:

@@ -37,7 +37,7 @@ class JobConfig:
     """A directory every node sees, or s3://bucket/prefix."""
     run_id: str
     max_failures: int = 0
-    """How often all ranks start anew after one was lost."""
+    """How often all ranks start anew after one was lost; none does after a FinalError."""
     deadline_s: float
     pip: tuple[str, ...]
 

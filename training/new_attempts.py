@@ -1,10 +1,11 @@
-"""Why ranks start anew, told while it happens: the next attempt may have to wait for a node that never comes."""
+"""Whether ranks start anew, and why, told while it happens: the next attempt may have to wait for a node that never
+comes."""
 
 from typing import Any
 
 from ray.train import UserCallback
 
-from training.failure import cause_of
+from training.failure import cause_of, raise_if_final
 from training.job_config import JobConfig
 from training.run_directory import RunDirectory
 
@@ -17,6 +18,8 @@ class NewAttempts(UserCallback):  # type: ignore[misc]
         self._failures = 0
 
     def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+        # Ray Train would try any error of a rank again. What is raised here is the controller's, and ends the run.
+        raise_if_final(worker_exceptions)
         self._failures += 1
         if self._failures <= self._config.max_failures:
             cause = cause_of(worker_exceptions, RunDirectory.of(self._config).hosts())

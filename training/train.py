@@ -8,6 +8,7 @@ starts the driver (driver.py), which lets Ray Train run train_func below once pe
 from dataclasses import replace
 
 from training.config import TrainConfig
+from training.failure import final_unless_outage
 from training.job_kind import RankTask
 from training.nccl_lines import NcclLines, handed_back
 from training.worker_setup import raise_if_unprepared
@@ -18,7 +19,7 @@ def train_func(task: RankTask[TrainConfig]) -> None:
     import torch.distributed as dist
 
     raise_if_unprepared()
-    with handed_back(dist.get_rank(), dist.get_backend()) as lines:
+    with final_unless_outage(), handed_back(dist.get_rank(), dist.get_backend()) as lines:
         train(task, lines)
 
 

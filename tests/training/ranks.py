@@ -22,6 +22,7 @@ from training.causal_loss import CausalLoss
 from training.checkpoint_files import Progress
 from training.data import Dataset, open_dataset
 from training.evaluation import evaluate
+from training.failure import final_unless_outage
 from training.model import load_model
 from training.optimizer import ShardedAdamW, decay_groups
 from training.sharding import Sharding, shard
@@ -112,7 +113,8 @@ def saved_on_full_storage(rank: int, world_size: int, folder: Path, limit: int) 
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
         progress = Progress(step=1, losses=[], eval_before=None)
-        checkpoint.save(LocalFolder(folder / "checkpoint"), module, optimizer, progress)
+        with final_unless_outage():
+            checkpoint.save(LocalFolder(folder / "checkpoint"), module, optimizer, progress)
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
     else:
@@ -154,7 +156,7 @@ def saved_through_an_outage(rank: int, world_size: int, folder: Path, location: 
 
     started = time.monotonic()
     try:
-        with patch.object(checkpoint, "ShardWriter", fall_silent):
+        with final_unless_outage(), patch.object(checkpoint, "ShardWriter", fall_silent):
             progress = Progress(step=2, losses=[], eval_before=None)
             checkpoint.save(checkpoints / "step-000002", module, optimizer, progress)
     except Exception as error:

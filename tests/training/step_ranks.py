@@ -14,7 +14,8 @@ from torch.distributed.tensor import DTensor
 from tests.training.ranks import run_ranks
 from training.activations import checkpoint_activations
 from training.causal_loss import CausalLoss
-from training.errors import TrainingError
+from training.errors import FinalError
+from training.failure import final_unless_outage
 from training.loss import IGNORED
 from training.optimizer import ShardedAdamW, decay_groups
 from training.peer_memory import Share, Shared, ShareWithin, sharing_of_gpus
@@ -162,9 +163,10 @@ def run_broken(rank: int, world_size: int, folder: Path, broken_rank: int) -> No
     unchanged = all(torch.equal(before[name], after[name]) for name in before)
     steps = {float(state["step"]) for state in optimizer.state.values()}
     try:
-        pending.read()
+        with final_unless_outage():
+            pending.read()
         said = "nothing"
-    except TrainingError as error:
+    except FinalError as error:
         said = str(error)
     (folder / f"told-{rank}").write_text(json.dumps({"said": said, "unchanged": unchanged, "steps": sorted(steps)}))
 

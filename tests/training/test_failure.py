@@ -1,5 +1,10 @@
-from training.errors import TrainingError
-from training.failure import root_cause
+import pytest
+from ray.train import FailureConfig
+
+from tests.training.arguments import config
+from training.errors import FinalError, TrainingError
+from training.failure import final_unless_outage, root_cause
+from training.new_attempts import NewAttempts
 
 
 class Wrapped(Exception):
@@ -55,3 +60,34 @@ def test_what_ray_tells_with_a_traceback_keeps_its_cause() -> None:
     traced = "[Node 10.0.0.7] Traceback (most recent call last):\n ...\nOSError: full\n"
     told = f"Failed to set up runtime environment.\n{traced}"
     assert root_cause(RuntimeError(told)) == "Failed to set up runtime environment: node 10.0.0.7: OSError: full"
+
+
+def test_what_another_attempt_would_meet_again_is_final_and_what_storage_says_is_not() -> None:
+    with pytest.raises(FinalError, match="lower --lr"), final_unless_outage():
+        raise TrainingError("the loss is nan and the gradient norm 1.0: lower --lr")
+    with pytest.raises(TrainingError) as outage, final_unless_outage():
+        raise TrainingError("--storage_path: /shared cannot be written: out of reach") from TimeoutError("out of reach")
+    assert type(outage.value) is TrainingError
+    with pytest.raises(KeyError), final_unless_outage():
+        raise KeyError("a crash stays one")
+
+
+def decision(failures: dict[int, Exception]) -> str:
+    """Of Ray Train's own controller for a run that may have two more attempts, NewAttempts being called first."""
+    from ray.train import ControllerError, WorkerGroupError
+    from ray.train.v2._internal.execution.failure_handling import DefaultFailurePolicy
+
+    error: Exception = WorkerGroupError("", failures)
+    try:
+        NewAttempts(config(max_failures=2)).after_exception(None, failures)
+    except Exception as raised:
+        error = ControllerError(raised)
+    return str(DefaultFailurePolicy(FailureConfig(max_failures=2)).make_decision(error).value)
+
+
+def test_a_final_error_ends_the_run_and_any_other_has_it_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert decision({0: PEER, 1: Wrapped(FinalError("the loss is nan"))}) == "RAISE"
+    assert "start anew" not in capsys.readouterr().out
+    assert decision({0: PEER, 3: Died("The actor died.")}) == "RETRY"
+    assert decision({0: Wrapped(TrainingError("--storage_path: out of reach"))}) == "RETRY"
+    assert capsys.readouterr().out.count("all ranks start anew") == 2

@@ -177,9 +177,12 @@ def test_the_deadline_ends_a_run_that_hangs_and_its_ranks(cluster: LocalCluster,
 
 
 @pytest.mark.full
-def test_what_a_rank_raises_comes_out_as_one_readable_line(cluster: LocalCluster, tmp_path: Path) -> None:
-    finished = submit(cluster, tmp_path, [*STEPS, "--num_workers", "2", "--lr", "1e30"])
+def test_what_every_attempt_would_meet_ends_the_first_with_one_readable_line(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    finished = submit(cluster, tmp_path, [*STEPS, "--num_workers", "2", "--lr", "1e30", "--max_failures", "2"])
     assert finished.status == "FAILED"
+    assert len(finished.record["attempts"]) == 1 and not finished.said("start anew")
     (error,) = finished.errors
     assert error.endswith("lower --lr")
     assert any("Traceback" in line for line in finished.lines), "the whole story must stand above"
