@@ -10,6 +10,8 @@ from typing import Any
 
 import pulumi
 
+LARGEST_EXACT = 2**53 - 1
+"""Pulumi hands numbers on as doubles: the next but one would arrive as another."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -123,12 +125,13 @@ class ConfigReader:
         value = self.one_of(key, [str(number) for number in allowed])
         return int(value) if value.isdecimal() else allowed[0]
 
-    def integer(self, key: str, *, at_least: int, at_most: int | None = None) -> int:
+    def integer(self, key: str, *, at_least: int, at_most: int = LARGEST_EXACT) -> int:
         value: int | None = self._parsed(key, int, "a whole number")
         if value is None:
             return at_least
-        if value < at_least or (at_most is not None and value > at_most):
-            allowed = f"at least {at_least}" if at_most is None else f"between {at_least} and {at_most}"
+        if not at_least <= value <= at_most:
+            boundless = value < at_least and at_most == LARGEST_EXACT
+            allowed = f"at least {at_least}" if boundless else f"between {at_least} and {at_most}"
             self.problem(key, value, f"must be {allowed}")
             return at_least
         return value

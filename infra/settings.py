@@ -23,6 +23,7 @@ from infra.measurement_settings import CompareSettings, PreflightSettings, read_
 from infra.nccl_network import nccl_network
 from infra.records_settings import RecordsSettings, read_records
 from infra.train_settings import TrainSettings, check_train, read_train
+from training.job_config import LONGEST_DEADLINE_S
 from workload.errors import BadInputError, ReportedError
 from workload.verdict import EXPECTATIONS
 
@@ -160,7 +161,7 @@ def _job(read: ConfigReader, network: Mapping[str, str]) -> JobSettings:
         read.problem("jobEnv", ", ".join(both), "is also in jobSecretEnv; keep one of the two")
     return JobSettings(
         run_id=read.text("jobRunId"),
-        deadline_seconds=read.integer("jobDeadlineSeconds", at_least=1),
+        deadline_seconds=read.integer("jobDeadlineSeconds", at_least=1, at_most=int(LONGEST_DEADLINE_S)),
         pip=tuple(pip),
         env={**network, **env},
         secret_env_names=secret_names,

@@ -1,5 +1,6 @@
 """What a GPU can do at most, by the name CUDA gives it, and what a token asks of it. No torch here."""
 
+import re
 from dataclasses import dataclass
 
 GIB = 1024**3
@@ -36,11 +37,15 @@ GPUS = (
     Gpu("H200", 989.0, 139.8, f"{_DATA_CENTER}/h200/ (SXM, 1,979 with sparsity)"),
 )
 """A name's more special form comes before the one that it contains."""
+_PART = re.compile(r"MIG|\d+[ABCQ]")
+"""In the name of a slice ("A100-SXM4-40GB MIG 1g.5gb") or of a virtual GPU ("A100-10C")."""
 
 
 def find_gpu(device_name: str) -> Gpu | None:
-    """From what torch.cuda.get_device_name says ("NVIDIA A100-SXM4-80GB"); None for a GPU that is not listed."""
+    """From what torch.cuda.get_device_name says ("NVIDIA A100-SXM4-80GB"); None where it is not listed or a part."""
     words = device_name.replace("-", " ").split()
+    if any(map(_PART.fullmatch, words)):
+        return None
     return next((gpu for gpu in GPUS if all(word in words for word in gpu.name.split())), None)
 
 

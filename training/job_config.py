@@ -1,8 +1,8 @@
 """The arguments that every kind of job has: parsed once, checked once, frozen."""
 
 import argparse
-import math
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NoReturn
@@ -13,6 +13,11 @@ from training.storage import is_location
 LOCATION = "must be an absolute path that every node sees, or s3://bucket/prefix"
 BACKENDS = ("auto", "nccl", "gloo")
 GPU = "GPU"
+
+LONGEST_DEADLINE_S = threading.TIMEOUT_MAX
+"""292 years on Linux. The driver's timer refuses more, in its own thread: there would be no deadline."""
+_INTEGERS = 2**63
+"""Below it a whole number fits where torch, NumPy and the files take it."""
 
 Rule = tuple[str, Callable[[Any], bool], str]
 """An argument, what it must satisfy, and that in words."""
@@ -88,7 +93,16 @@ def check(config: JobConfig, rules: Sequence[Rule]) -> None:
             "must be letters, digits, '.', '_', '-'",
         ),
         ("max_failures", lambda v: v >= 0, "must not be negative"),
-        ("deadline_s", lambda v: math.isfinite(v) and v > 0, "must be a number of seconds above 0"),
+        (
+            "deadline_s",
+            lambda v: 0 < v <= LONGEST_DEADLINE_S,
+            f"must be a number of seconds above 0, at most {LONGEST_DEADLINE_S:.0f}",
+        ),
+    ]
+    common += [
+        (name, lambda v: v < _INTEGERS, f"must be below {_INTEGERS}")
+        for name, value in vars(config).items()
+        if isinstance(value, int)
     ]
     for name, holds, requirement in [*rules, *common]:
         value = getattr(config, name)

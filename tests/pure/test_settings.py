@@ -96,7 +96,12 @@ def test_every_field_is_a_declared_setting_of_its_room() -> None:
         ({"recordsPath": "s3://bbb/x.json"}, "ray-train-efa:recordsPath: 's3://bbb/x.json' has a record's name"),
         ({"recordsPath": "runs"}, "ray-train-efa:recordsPath: 'runs' is inside runs/, where every run is kept already"),
         ({"recordsPath": "x/../runs/team"}, "ray-train-efa:recordsPath: 'x/../runs/team' is inside runs/"),
-        ({"jobDeadlineSeconds": 0}, "ray-train-efa:jobDeadlineSeconds: '0' must be at least 1"),
+        ({"jobDeadlineSeconds": 0}, "ray-train-efa:jobDeadlineSeconds: '0' must be between 1 and 9223"),
+        ({"jobDeadlineSeconds": 10**10}, "ray-train-efa:jobDeadlineSeconds: '10000000000' must be between 1 and 9223"),
+        (
+            {"trainSeed": 2**53},
+            "ray-train-efa:trainSeed: '9007199254740992' must be between 0 and 9007199254740991",
+        ),
         ({"trainNumWorkers": 5}, "ray-train-efa:trainNumWorkers: '5' is more than the cluster's 4 trainers"),
         ({"localDashboardPort": 70000}, "ray-train-efa:localDashboardPort: '70000' must be between 0 and 65535"),
         (

@@ -1,8 +1,12 @@
+import threading
+
 import pytest
+import torch
 
 from tests.training.arguments import arguments, config
 from training.config import parse_arguments
 from training.errors import TrainingError
+from training.job_config import LONGEST_DEADLINE_S
 
 
 @pytest.mark.parametrize(
@@ -17,6 +21,9 @@ from training.errors import TrainingError
         ("lr", "nan"),
         ("lr", "inf"),
         ("seed", -1),
+        ("seed", 2**64),
+        ("steps", 2**63),
+        ("batch_size", 10**20),
         ("checkpoint_every", -1),
         ("eval_batches", 0),
         ("eval_every", -1),
@@ -34,6 +41,8 @@ from training.errors import TrainingError
         ("max_failures", -1),
         ("deadline_s", 0),
         ("deadline_s", "inf"),
+        ("deadline_s", "nan"),
+        ("deadline_s", 10**10),
         ("kill_at_step", 61),
         ("profile_steps", "²"),
         ("resume_from", "checkpoints/step-000010"),
@@ -78,3 +87,13 @@ def test_requirements_follow_one_flag_or_several() -> None:
 def test_a_configuration_survives_as_json_what_it_is() -> None:
     told = config(lr=0.1, kill_at_step=7).as_json()
     assert (told["lr"], told["kill_at_step"], told["pip"]) == (0.1, 7, [])
+
+
+def test_the_longest_deadline_and_the_largest_seed_are_taken_by_what_needs_them() -> None:
+    told = config(deadline_s=int(LONGEST_DEADLINE_S), seed=2**63 - 1)
+    torch.manual_seed(told.seed)
+    timer = threading.Timer(told.deadline_s, lambda: None)
+    timer.start()
+    timer.join(0.05)
+    assert timer.is_alive(), "a timer that cannot wait so long dies at once"
+    timer.cancel()

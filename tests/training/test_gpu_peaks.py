@@ -32,6 +32,13 @@ def test_a_gpu_that_is_not_listed_is_not_taken_for_another(device_name: str) -> 
     assert find_gpu(device_name) is None
 
 
+@pytest.mark.parametrize(
+    "device_name", ["NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "GRID A100-10C"]
+)
+def test_a_part_of_a_gpu_is_not_taken_for_the_whole(device_name: str) -> None:
+    assert find_gpu(device_name) is None
+
+
 def test_every_gpu_names_where_its_peak_was_read() -> None:
     assert all(gpu.source for gpu in GPUS)
 
