@@ -1,30 +1,33 @@
-"""PURE: whether an account is one that a stack's settings allow."""
+"""PURE: the accounts that a stack may be in, by its own setting."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from workload.errors import ReportedError
+from workload.errors import BadInputError, ReportedError
 
 SETTING = "aws:allowedAccountIds"
 
 
-def allowed_accounts(value: Any) -> tuple[str, ...]:
-    """From the setting as a stack's file has it: a list, or its JSON text; empty allows every account."""
-    if isinstance(value, str):  # as `pulumi config set` leaves it without --path
+def allowed_accounts(setting: Callable[[str], Any]) -> tuple[str, ...]:
+    """As a stack's own settings name them, empty for any; `setting` gives one by its full name, None where not set."""
+    given = setting(SETTING)
+    if isinstance(given, str):  # as `pulumi config set` leaves it without --path
         with suppress(ValueError):
-            value = json.loads(value)
-    if value is None or value == "":
-        return ()
-    found = [value] if isinstance(value, (str, int)) else list(value)
-    return tuple(f"{one:012d}" if isinstance(one, int) else str(one) for one in found if not isinstance(one, Mapping))
+            given = json.loads(given)
+    if isinstance(given, str | int) and given:
+        given = [given]
+    given = given or []
+    if not isinstance(given, list) or not all(isinstance(one, str | int) for one in given):
+        raise BadInputError(f"{SETTING}: '{given}' is no list of accounts")
+    return tuple(f"{one:012d}" if isinstance(one, int) else one for one in given)
 
 
 def check_allowed(account: str, allowed: Sequence[str]) -> None:
     """Raises ReportedError for an account that is none of `allowed`, where some are."""
     if allowed and account not in allowed:
         raise ReportedError(
-            f"these credentials are of account {account}, and {SETTING} has {', '.join(allowed)}: nothing was done. "
+            f"these credentials are of account {account}, and {SETTING} has {', '.join(allowed)}: nothing was changed. "
             "Sign in to one of those (AWS_PROFILE, or aws:profile in the stack's file) and run it again"
         )

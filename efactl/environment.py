@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from capacity import stack_file, stack_text
-from capacity.aws import Access
+from capacity.account_check import allowed_accounts, check_allowed
+from capacity.aws import Access, who
 from capacity.held import Held, held
 from capacity.place import Place
 from capacity.pulumi_cli import PulumiCli
@@ -57,7 +58,9 @@ class Environment:
 
     def look(self) -> None:
         """Reads every stack's state. Raises BadInputError where the environment's own stack, of no region, is up, and
-        ReportedError for credentials of another account than one of them was made in."""
+        ReportedError for credentials of another account than one of them was made in, or than the settings allow."""
+        if allowed := allowed_accounts(self.base.foreign_config):
+            check_allowed(who(access=self.access).account, allowed)
         own = made_in_aws(self.cli.resources(self.name) or [])
         if own:
             raise BadInputError(

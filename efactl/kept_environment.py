@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from capacity import stack_file, stack_text
-from capacity.account_check import SETTING, allowed_accounts, check_allowed
+from capacity.account_check import allowed_accounts, check_allowed
 from capacity.aws import Access, who
 from capacity.choice import Choice
 from capacity.kept_files import KeptFiles, Settings
@@ -43,7 +43,7 @@ class KeptEnvironment:
         check_platform(settings, f"--write {name}: {file.name}")
         if market_of(settings) == CAPACITY_BLOCK:
             raise BadInputError(f"--write {name}: {file.name} is for a capacity block, whose zone is its own")
-        access, allowed = base.access(), allowed_accounts(base.foreign_config(SETTING))
+        access, allowed = base.access(), allowed_accounts(base.foreign_config)
         if allowed:
             region = str(base.foreign_config("aws:region") or "")
             check_allowed(who(region=region, access=access).account, allowed)

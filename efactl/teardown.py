@@ -1,9 +1,10 @@
 """What an eks stack's teardown knows of AWS: whose account it is, and what is still there at the end."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from capacity.account_check import allowed_accounts, check_allowed
 from capacity.audit import NAME_TAG, audit
 from capacity.aws import Access, who
 from capacity.left import Left
@@ -19,7 +20,8 @@ _KEPT = ("bucket", "FSx file system")
 class Made:
     """Where and as what a stack was made: `account` is empty where its state holds nothing of AWS any more.
 
-    `name` is the value of the tag that everything of it has; `clusters` are existing ones it put nodes into.
+    `name` is the value of the tag that everything of it has; `clusters` are existing ones it put nodes into. `allowed`
+    are the accounts that its settings allow, empty for any.
     """
 
     stack: str
@@ -29,6 +31,7 @@ class Made:
     access: Access
     clusters: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
 
 
 def made(stack: Stack, resources: Sequence[Mapping[str, Any]]) -> Made | None:
@@ -47,32 +50,35 @@ def made(stack: Stack, resources: Sequence[Mapping[str, Any]]) -> Made | None:
         access=stack.access(),
         clusters=(str(existing),) if existing else (),
         kept=_KEPT if stack.is_on("storageKeep") else (),
+        allowed=allowed_accounts(stack.foreign_config),
     )
 
 
 def made_where(stack: Stack, resources: Sequence[Mapping[str, Any]]) -> Made | None:
-    """The same, once it is certain that these credentials are of that account. Raises ReportedError otherwise."""
+    """The same, its account that of these credentials for certain. Raises ReportedError where it must not be."""
     found = made(stack, resources)
-    if found is not None:
-        check_account(found)
-    return found
+    return None if found is None else in_its_account(found)
 
 
-def check_account(made: Made) -> None:
-    """Raises ReportedError for credentials that do not work, or of another account than the stack was made in."""
-    if not made.account:
-        return
+def in_its_account(made: Made) -> Made:
+    """With the account that AWS is asked in, which is the state's own where that still names one.
+
+    Raises ReportedError for credentials that do not work, of another account, or of one that the settings do not allow.
+    """
     asks = who(region=made.regions[0], access=made.access)
-    if asks.account != made.account:
+    check_allowed(asks.account, made.allowed)
+    if made.account and asks.account != made.account:
         raise ReportedError(
             f"stack {made.stack} was made in account {made.account}, and these credentials are of account "
             f"{asks.account} ({asks.arn}): nothing was changed. Sign in to {made.account} (AWS_PROFILE, or "
             "aws:profile in the stack's file) and run it again"
         )
+    return replace(made, account=asks.account)
 
 
 def look(made: Made, say: Callable[[str], None]) -> list[Left]:
     """What is there in every region that the stack used, asked of AWS by tag and by name."""
-    say(f"looking in {', '.join(made.regions)} for what has the tag {NAME_TAG}={made.name}, or its name")
+    where = f"account {made.account}, {', '.join(made.regions)}"
+    say(f"looking in {where}, for what has the tag {NAME_TAG}={made.name}, or its name")
     tags = {NAME_TAG: made.name}
     return audit(made.regions, tags, kept=made.kept, clusters=made.clusters, access=made.access)

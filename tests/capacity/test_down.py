@@ -17,7 +17,7 @@ from efactl.exit_codes import ExitCode
 from efactl.stack import Stack
 from tests.capacity.test_audit import bucket, tagged
 from tests.support.aws_server import AwsServer, Fault
-from workload.errors import ReportedError
+from workload.errors import BadInputError, ReportedError
 
 MINE, OTHER = "123456789012", "999999999999"
 OURS = [{"Key": NAME_TAG, "Value": "ray-local"}]
@@ -76,7 +76,7 @@ def test_a_stack_whose_account_is_empty_is_down(aws: AwsServer, capsys: pytest.C
     said = capsys.readouterr()
     assert stack.ran == ["destroy"]
     assert "nothing of stack local is left" in said.out
-    assert "looking in us-west-2" in said.err
+    assert f"looking in account {MINE}, us-west-2, for what has the tag" in said.err
 
 
 def test_credentials_of_another_account_are_refused_before_anything_is_destroyed(aws: AwsServer) -> None:
@@ -84,6 +84,33 @@ def test_credentials_of_another_account_are_refused_before_anything_is_destroyed
     with pytest.raises(ReportedError, match=f"made in account {OTHER}, and these credentials are of account {MINE}"):
         down.down(stack, as_json=False)
     assert stack.ran == []
+
+
+@pytest.mark.parametrize("given", [[OTHER], f'["{OTHER}"]', [int(OTHER)]])
+@pytest.mark.parametrize("resources", [[], [guard()]])
+def test_an_account_that_the_settings_do_not_allow_is_refused_whatever_the_state_says(
+    aws: AwsServer, resources: list[dict[str, Any]], given: Any
+) -> None:
+    stack = EksStack(resources=resources, **{"aws:region": "us-west-2", "aws:allowedAccountIds": given})
+    with pytest.raises(ReportedError, match=f"account {MINE}, and aws:allowedAccountIds has {OTHER}"):
+        down.down(stack, as_json=False)
+    assert stack.ran == []
+
+
+def test_an_account_that_the_settings_allow_is_taken_and_what_is_no_list_refused(aws: AwsServer) -> None:
+    settings: dict[str, Any] = {"aws:region": "us-west-2", "aws:allowedAccountIds": [OTHER, MINE]}
+    assert down.down(EksStack(**settings), as_json=False) == ExitCode.OK
+    settings["aws:allowedAccountIds"] = "12"
+    with pytest.raises(BadInputError, match="aws:allowedAccountIds: '12' is no list of accounts"):
+        down.down(EksStack(**settings), as_json=False)
+
+
+def test_the_account_that_was_looked_in_is_said_where_no_state_names_one(
+    aws: AwsServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    region: dict[str, Any] = {"aws:region": "us-west-2"}
+    assert down.down(EksStack(**region), as_json=False) == ExitCode.OK
+    assert f"looking in account {MINE}, us-west-2" in capsys.readouterr().err
 
 
 def test_the_account_is_known_by_arns_too_where_the_guard_is_gone(aws: AwsServer) -> None:
@@ -286,6 +313,17 @@ def test_a_bring_up_asks_whose_account_its_stacks_are_before_anything_else(
 
     asked: Any = Environment(name="env", base=EksStack("env"), cli=Cli(), access=EksStack("env").access())  # type: ignore[arg-type]
     with pytest.raises(ReportedError, match=f"stack env-us-east-1 was made in account {OTHER}"):
+        asked.look()
+
+
+def test_a_bring_up_begins_nothing_in_an_account_that_its_settings_do_not_allow(
+    aws: AwsServer, environment: dict[str, Any]
+) -> None:
+    """Before the first stack of a region is there to say so."""
+    settings: dict[str, Any] = {"aws:allowedAccountIds": [OTHER]}
+    base = EksStack("env", **settings)
+    asked = Environment(name="env", base=base, cli=None, access=base.access())  # type: ignore[arg-type]
+    with pytest.raises(ReportedError, match=f"aws:allowedAccountIds has {OTHER}"):
         asked.look()
 
 
