@@ -1,34 +1,69 @@
-"""PURE: about what an hour of a whole stack costs at each place of a plan, before anything of it is declared.
-
-The program's own estimate (infra/cost.py) is shown by each preview, and is what maxHourlyUsd is held against.
+"""PURE: what an hour of a whole stack costs at each place of a plan, before anything of it is declared: counted as the
+program itself does (infra/cost.py), which shows it in each preview and holds maxHourlyUsd against it.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
-from infra.prices import HOURS_A_MONTH, prices_of
+from infra import cost
+from infra.eks_settings import EksStorageSettings, NetworkSettings, SystemNodesSettings
+from infra.prices import prices_of
 
 # Reads a setting as the stack's file, or Pulumi.yaml, has it.
 Config = Callable[[str], Any]
-_ZONES = 2
+# The control plane's two and the GPU nodes' own, which may be one of them.
+_ZONES = 3
 
 
 def around_nodes(config: Config, region: str) -> float | None:
-    """USD an hour of what stands around the GPU nodes; None where a price of it is not known.
+    """USD an hour of what stands around the GPU nodes, their disks with it; None where a price of it is not known."""
+    return cost.at_most(_around(config, region))
 
-    Without file system, endpoints, and what the nodes' disks have above 3000 operations and 125 MiB/s.
-    """
+
+def at_most(config: Config, region: str) -> float | None:
+    """USD an hour that the stack counts itself as at most, spot with its price on demand; None where it cannot tell."""
+    count, kind = int(config("gpuNodes")), str(config("gpuInstanceType"))
+    nodes = cost.gpu_nodes(count, kind, str(config("gpuMarket")), prices_of(region))
+    there_already = bool(config("gpuExistingGroup"))
+    return cost.at_most([*([] if there_already else [nodes]), *_around(config, region)])
+
+
+def _around(config: Config, region: str) -> list[cost.Line]:
     prices = prices_of(region)
-    disk = prices.gp3_gib_month
-    nodes, gib = int(config("gpuNodes")), int(config("gpuDiskGiB"))
-    parts: list[float | None] = [None if disk is None else nodes * gib * disk / HOURS_A_MONTH]
+    lines = []
+    if not config("gpuExistingGroup"):
+        size, iops, mibps = (int(config(key)) for key in ("gpuDiskGiB", "gpuDiskIops", "gpuDiskThroughput"))
+        lines.append(cost.gpu_disks(int(config("gpuNodes")), prices, gib=size, iops=iops, mibps=mibps))
     if not config("eksExistingCluster"):
-        count = int(config("systemNodes"))
-        each = prices.instances.get(str(config("systemInstanceType")))
-        parts += [None if each is None else count * each, prices.control_plane]
-        parts += [None if disk is None else count * int(config("systemDiskGiB")) * disk / HOURS_A_MONTH]
-        if not config("vpcId"):
-            gateways = {"none": 0, "one": 1}.get(str(config("vpcNat")), _ZONES)
-            for price in (prices.nat_gateway, prices.public_ipv4):
-                parts.append(None if price is None else gateways * price)
-    return None if any(part is None for part in parts) else sum(part or 0.0 for part in parts)
+        system = SystemNodesSettings(
+            instance_type=str(config("systemInstanceType")),
+            nodes=int(config("systemNodes")),
+            disk_gib=int(config("systemDiskGiB")),
+        )
+        zones = _texts(config("vpcZones"))
+        network = NetworkSettings(
+            cidr="",
+            zones=zones,
+            nat=str(config("vpcNat")),
+            endpoints=_texts(config("vpcEndpoints")),
+            vpc_id=str(config("vpcId") or ""),
+            private_subnets=(),
+        )
+        # Those of another region are left out of its stack's file.
+        here = [zone for zone in zones if zone.startswith(region)]
+        lines += cost.cluster(system, network, prices, zones=len(here) or _ZONES)
+    storage = EksStorageSettings(
+        kind=str(config("eksStorage")),
+        path="",
+        expire_days=0,
+        keep=False,
+        fsx_gib=int(config("fsxGiB")),
+        fsx_throughput=int(config("fsxThroughput")),
+    )
+    return [*lines, *cost.storage(storage, prices)]
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """A list, or its JSON text, as `pulumi config set` leaves it without --path."""
+    return tuple(map(str, json.loads(value or "[]") if isinstance(value, str) else value or ()))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from capacity import table, ttl
 from capacity.choice import Choice, choose
 from capacity.failover import ordered
-from capacity.plan_cost import around_nodes
+from capacity.plan_cost import around_nodes, at_most
 from capacity.survey import survey
 from efactl import bring_up_plan
 from efactl.bring_up_plan import Priced
@@ -67,6 +67,7 @@ def _plan(env: Environment, choice: Choice, journal: Journal, wanted: Wanted) ->
             place=place,
             nodes=hourly.get(place.zone),
             around=around_nodes(env.base.config, place.region),
+            most=at_most(env.base.config, place.region),
         )
         for place in places
     ]

@@ -1,5 +1,6 @@
 """PURE: what a bring-up is going to do, told before the question."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,11 +10,16 @@ from capacity.place import Place
 
 @dataclass(frozen=True, kw_only=True)
 class Priced:
-    """A place of the plan with USD an hour: of its nodes and of what stands around them; None is not known."""
+    """A place of the plan with USD an hour: of its nodes and of what stands around them; None is not known.
+
+    `most` is what the stack itself counts at most, by list prices and spot with its price on demand: it holds that
+    against its limit.
+    """
 
     place: Place
     nodes: float | None
     around: float | None
+    most: float | None = None
 
     @property
     def hourly(self) -> float | None:
@@ -25,6 +31,17 @@ class Priced:
             return "price not known"
         return f"{'about' if self.around is not None else 'at least'} ${self.hourly:.2f} an hour"
 
+    def too_dear(self, most: float) -> str:
+        """Why it is not within `most` USD an hour, or may not be; empty where it is."""
+        if self.hourly is None or self.hourly > most:
+            return self.said()
+        if self.around is None or self.most is None:
+            return f"{self.said()}, and not all of its prices are known"
+        if self.most > most:
+            counted = math.ceil(self.most * 100) / 100
+            return f"{self.said()}, but the stack counts up to ${counted:.2f} (list prices, spot as on demand)"
+        return ""
+
 
 def affordable(
     plan: Sequence[Priced], most: float | None, named: str = "--max-hourly"
@@ -32,9 +49,9 @@ def affordable(
     """Those within `most` USD an hour (`named`), and why each other one is not. What is not known is not within."""
     if most is None:
         return list(plan), []
-    fitting = [one for one in plan if one.hourly is not None and one.around is not None and one.hourly <= most]
-    out = [f"{one.place.zone}: {one.said()}, and {named} is {most:g}" for one in plan if one not in fitting]
-    return fitting, out
+    why = [(one, one.too_dear(most)) for one in plan]
+    out = [f"{one.place.zone}: {too_dear}, and {named} is {most:g}" for one, too_dear in why if too_dear]
+    return [one for one, too_dear in why if not too_dear], out
 
 
 def lines(
@@ -62,9 +79,10 @@ def lines(
     )
     said.append(f"the nodes are {how}")
     said.append("a change of zone keeps VPC and control plane; of region, ends what the other one had")
-    first = plan[0].hourly if plan else None
-    if hours is not None and first is not None:
-        said.append(f"until --ttl, in {hours:g} h: at most ${first * hours:.2f}; then AWS takes the GPU nodes away")
+    first = plan[0] if plan else None
+    if hours is not None and first is not None and first.hourly is not None:
+        each, bound = (first.hourly, "at least") if first.most is None else (max(first.hourly, first.most), "at most")
+        said.append(f"until --ttl, in {hours:g} h: {bound} ${each * hours:.2f}; then AWS takes the GPU nodes away")
     elif hours is None:
         said.append(f"no --ttl: it costs that until `efactl down --env {env}`")
     for region, told in billing.items():

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from infra.eks_settings import EksSettings
+from infra.eks_settings import EksSettings, EksStorageSettings, NetworkSettings, SystemNodesSettings
 from infra.launch_template import SYSTEM_THROUGHPUT
 from infra.prices import GP3_IOPS, GP3_MIBPS, HOURS_A_MONTH, RegionPrices, prices_of
 from infra.vpc_endpoints import plan_endpoints
@@ -82,7 +82,7 @@ def check_spending(cost: Estimate, limit: float | None) -> None:
     if limit is None:
         return
     unknown = [f"{line.count} x {line.what}" for line in cost.lines if _most(line) is None]
-    most = round(sum(_most(line) or 0.0 for line in cost.lines), 4)
+    most = at_most([line for line in cost.lines if _most(line) is not None]) or 0.0
     if most > limit:
         bound = "at least " if unknown else "up to " if cost.lacks else ""
         raise BadInputError(
@@ -95,6 +95,12 @@ def check_spending(cost: Estimate, limit: float | None) -> None:
             f"maxHourlyUsd {limit:g} cannot be held: no price is known in {cost.region} of {', '.join(unknown)}. "
             "Nothing was made. Leave it empty to go ahead without a limit, or take a region of infra/prices.py"
         )
+
+
+def at_most(lines: Sequence[Line]) -> float | None:
+    """USD an hour that they cost together at most, as `check_spending` counts; None where nobody can tell."""
+    each = [_most(line) for line in lines]
+    return None if None in each else round(sum(one or 0.0 for one in each), 4)
 
 
 def _most(line: Line) -> float | None:
@@ -113,34 +119,47 @@ def estimate(
     zone_count = len(zones) or len(settings.network.zones) or _DEFAULT_ZONES
     lines, notes = _gpu_nodes(settings, prices, reserved=reserved)
     if not settings.cluster.existing:
-        system = settings.system
-        lines += [
-            _instances(system.nodes, system.instance_type, "system nodes", prices),
-            _disks(system.nodes, "system nodes", prices, gib=system.disk_gib, mibps=SYSTEM_THROUGHPUT),
-            Line(what="EKS control plane", count=1, hourly_usd=prices.control_plane),
-        ]
-        if not settings.network.vpc_id:
-            lines += _network(settings, prices, zone_count)
-    lines += _storage(settings, prices)
+        lines += cluster(settings.system, settings.network, prices, zones=zone_count)
+    lines += storage(settings.storage, prices)
     if settings.storage.kind == "claim":
         notes.append("the volume claim's price is its storage class's to say")
     return Estimate(lines=tuple(lines), as_of=prices.as_of, region=region, notes=(*notes, UNCOUNTED))
+
+
+def gpu_nodes(count: int, instance_type: str, market: str, prices: RegionPrices) -> Line:
+    """Their own price, without disks."""
+    nodes = _instances(count, instance_type, "GPU nodes", prices)
+    if market == "spot":
+        # Spot never costs more than the same on demand.
+        return replace(nodes, what=f"{nodes.what} (spot)", hourly_usd=None, at_most_usd=nodes.hourly_usd)
+    if market == "capacity-block":
+        return replace(nodes, what=f"{nodes.what} (capacity block)", hourly_usd=0.0)
+    return nodes
+
+
+def gpu_disks(count: int, prices: RegionPrices, *, gib: int, iops: int, mibps: int) -> Line:
+    return _disks(count, "GPU nodes", prices, gib=gib, iops=iops, mibps=mibps)
+
+
+def cluster(system: SystemNodesSettings, network: NetworkSettings, prices: RegionPrices, *, zones: int) -> list[Line]:
+    """A cluster made here, and its network over so many zones where that is made here too."""
+    return [
+        _instances(system.nodes, system.instance_type, "system nodes", prices),
+        _disks(system.nodes, "system nodes", prices, gib=system.disk_gib, mibps=SYSTEM_THROUGHPUT),
+        Line(what="EKS control plane", count=1, hourly_usd=prices.control_plane),
+        *([] if network.vpc_id else _network(network, prices, zones)),
+    ]
 
 
 def _gpu_nodes(settings: EksSettings, prices: RegionPrices, *, reserved: bool) -> tuple[list[Line], list[str]]:
     gpu, market = settings.gpu, settings.capacity.market
     if not gpu.nodes or gpu.existing_group:
         return [], [f"the GPU nodes of {gpu.existing_group} are not counted"] if gpu.existing_group else []
-    nodes = _instances(gpu.nodes, gpu.instance.name, "GPU nodes", prices)
+    nodes = gpu_nodes(gpu.nodes, gpu.instance.name, market, prices)
     lines, notes = [nodes], []
     if market == "spot":
-        what = f"{gpu.instance.name}, GPU nodes (spot)"
-        # Spot never costs more than the same on demand.
-        lines = [Line(what=what, count=gpu.nodes, hourly_usd=None, at_most_usd=nodes.hourly_usd)]
         notes = ["spot prices move and are not estimated"]
     elif market == "capacity-block":
-        what = f"{gpu.instance.name}, GPU nodes (capacity block)"
-        lines = [Line(what=what, count=gpu.nodes, hourly_usd=0.0)]
         notes = ["a capacity block is paid when it is bought"]
     elif reserved:
         lines.append(Line(what=f"capacity reservation of {gpu.nodes} x {gpu.instance.name}", count=1, hourly_usd=0.0))
@@ -149,15 +168,15 @@ def _gpu_nodes(settings: EksSettings, prices: RegionPrices, *, reserved: bool) -
         notes = [f"the reservation bills {price} of its nodes from its creation to {end} or destroy, with them or idle"]
     elif settings.capacity.mode == "held":
         notes = [f"reservation {settings.capacity.reservation} bills its nodes' price, with them or idle"]
-    disks = _disks(gpu.nodes, "GPU nodes", prices, gib=gpu.disk_gib, iops=gpu.disk_iops, mibps=gpu.disk_throughput)
+    disks = gpu_disks(gpu.nodes, prices, gib=gpu.disk_gib, iops=gpu.disk_iops, mibps=gpu.disk_throughput)
     return [*lines, disks], notes
 
 
-def _network(settings: EksSettings, prices: RegionPrices, zones: int) -> list[Line]:
-    nat = settings.network.nat
+def _network(network: NetworkSettings, prices: RegionPrices, zones: int) -> list[Line]:
+    nat = network.nat
     spread = zones if nat == "per-zone" else 1
     gateways = 0 if nat == "none" else spread
-    interfaces = spread * len(plan_endpoints(nat=nat, asked=settings.network.endpoints).interface)
+    interfaces = spread * len(plan_endpoints(nat=nat, asked=network.endpoints).interface)
     counted = (
         ("NAT gateway", gateways, prices.nat_gateway),
         ("public IPv4 address", gateways, prices.public_ipv4),
@@ -170,13 +189,13 @@ def _network(settings: EksSettings, prices: RegionPrices, zones: int) -> list[Li
     ]
 
 
-def _storage(settings: EksSettings, prices: RegionPrices) -> list[Line]:
-    storage = settings.storage
-    if storage.kind != "fsx":
+def storage(asked: EksStorageSettings, prices: RegionPrices) -> list[Line]:
+    """A file system made here; a bucket bills by what is in it."""
+    if asked.kind != "fsx":
         return []
-    price = prices.fsx_gib_month.get(storage.fsx_throughput)
-    hourly = None if price is None else storage.fsx_gib * price / HOURS_A_MONTH
-    what = f"FSx for Lustre, {storage.fsx_gib} GiB at {storage.fsx_throughput} MB/s each TiB"
+    price = prices.fsx_gib_month.get(asked.fsx_throughput)
+    hourly = None if price is None else asked.fsx_gib * price / HOURS_A_MONTH
+    what = f"FSx for Lustre, {asked.fsx_gib} GiB at {asked.fsx_throughput} MB/s each TiB"
     return [Line(what=what, count=1, hourly_usd=hourly)]
 
 

@@ -42,15 +42,15 @@ def test_a_plan_changes_nothing_and_without_a_terminal_nothing_is_done_unasked(p
     before = sorted(path.name for path in project.folder.iterdir())
     shown = project.up_env("--plan", "--ttl", "4h")
     assert shown.returncode == ExitCode.OK, shown.stdout
-    assert "1. us-west-2b (usw2-az1), stack dev-us-west-2: about $9.62 an hour" in shown.stdout
+    assert "1. us-west-2b (usw2-az1), stack dev-us-west-2: about $9.70 an hour" in shown.stdout
     assert "4. us-east-2a (use2-az1), stack dev-us-east-2" in shown.stdout
-    assert "until --ttl, in 4 h: at most $38.4" in shown.stdout
+    assert "until --ttl, in 4 h: at most $38.8" in shown.stdout
     refused = project.up_env("--ttl", "4h")
     assert refused.returncode == ExitCode.BAD_INPUT
     assert "-y goes ahead without the question" in refused.stdout
     dear = project.up_env("--plan", "--max-hourly", "9.5")
     assert dear.returncode == ExitCode.NO_CAPACITY
-    assert "about $9.62 an hour, and --max-hourly is 9.5" in dear.stdout
+    assert "about $9.70 an hour, and --max-hourly is 9.5" in dear.stdout
     assert sorted(path.name for path in project.folder.iterdir()) == before
     assert project.calls() == []
 

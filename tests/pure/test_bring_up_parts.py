@@ -12,7 +12,6 @@ from capacity.failover import Attempt
 from capacity.held import Held
 from capacity.phases import Progress, clock, phase_of
 from capacity.place import Place
-from capacity.plan_cost import around_nodes
 from efactl import bring_up_plan
 from efactl.__main__ import main
 from efactl.bring_up_plan import Priced
@@ -22,7 +21,7 @@ WEST, EAST = (
     Place(region=f"us-{side}-2", zone=f"us-{side}-2a", zone_id=f"us{side[0]}2-az1") for side in ("west", "east")
 )
 NONE_LEFT = Sorted(cause=Cause.CAPACITY, retry="next-zone", what_to_do="try later", code="InsufficientInstanceCapacity")
-PRICED = [Priced(place=WEST, nodes=9.2, around=0.4), Priced(place=EAST, nodes=10.0, around=None)]
+PRICED = [Priced(place=WEST, nodes=9.2, around=0.4, most=9.6), Priced(place=EAST, nodes=10.0, around=None)]
 
 
 def event(kind: str, op: str, urn: str) -> dict[str, Any]:
@@ -92,25 +91,9 @@ def test_the_plan_tells_places_costs_and_what_is_there() -> None:
 def test_what_costs_more_than_allowed_or_nobody_knows_how_much_is_out() -> None:
     fitting, out = bring_up_plan.affordable(PRICED, 12.0)
     assert [one.place for one in fitting] == [WEST]
-    assert out == ["us-east-2a: at least $10.00 an hour, and --max-hourly is 12"]
+    assert out == ["us-east-2a: at least $10.00 an hour, and not all of its prices are known, and --max-hourly is 12"]
     assert bring_up_plan.affordable(PRICED, 9.0)[0] == []
     assert bring_up_plan.affordable(PRICED, None) == (PRICED, [])
-
-
-def test_what_stands_around_the_nodes_is_counted_where_its_prices_are_known() -> None:
-    settings: dict[str, Any] = {
-        "gpuNodes": 2,
-        "gpuDiskGiB": 200,
-        "systemNodes": 1,
-        "systemInstanceType": "m7i.xlarge",
-        "systemDiskGiB": 150,
-        "vpcNat": "one",
-    }
-    known = around_nodes(settings.get, "us-west-2")
-    assert known == pytest.approx(0.2016 + 0.10 + 0.045 + 0.005 + (400 + 150) * 0.08 / 730)
-    assert around_nodes(settings.get, "eu-west-1") is None
-    alone = around_nodes({**settings, "eksExistingCluster": "mine"}.get, "us-west-2")
-    assert alone == pytest.approx(400 * 0.08 / 730)
 
 
 def test_a_journal_keeps_what_was_begun_and_refused_and_forgets_what_is_old(tmp_path: Path) -> None:
