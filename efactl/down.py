@@ -3,22 +3,26 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from capacity.ended import needs_refresh
-from capacity.left import lines
+from capacity.left import Left, lines
 from efactl import leftovers
 from efactl.commands import note, note_billing
 from efactl.exit_codes import ExitCode
 from efactl.region_stacks import hint
-from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, KUBERNETES_PROVIDER_TYPE, Stack
+from efactl.stack import CLUSTER_GUARD_TYPE, FOLDER, KUBERNETES_PROVIDER_TYPE, NoSuchStackError, Stack
 from workload import job
 from workload.errors import ReportedError
 from workload.head import Head
 from workload.kubernetes_access import KubernetesAccess, KubernetesError
 from workload.kubernetes_api import FORBIDDEN, KubernetesApi
+
+if TYPE_CHECKING:
+    from efactl.teardown import Made
 
 # The Kubernetes provider's own switch: it drops from the state what it cannot ask the cluster to delete.
 FORGET = "PULUMI_K8S_DELETE_UNREACHABLE"
@@ -43,19 +47,23 @@ def destroyed(stack: Stack, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
     """What `down` does, and its facts; `aside` leaves standard output to them."""
     for line in stack.release_dead_locks():
         note(line)
+    try:
+        resources = stack.resources()
+    except NoSuchStackError as error:
+        return _without_state(stack, error, aside=aside)
+    platform = stack.config("platform")
     made, over = None, False
-    if stack.config("platform") == "eks":
+    if platform == "eks":
         # boto3 and what comes with it: no other platform should pay for its import.
         from efactl import teardown
 
-        resources = stack.resources()
         made = teardown.made_where(stack, resources)
         if made is not None and resources:
             resources = stack.settle(note, region=made.regions[0], name=made.name, access=made.access)
         over = needs_refresh(resources, now=datetime.now(UTC))
     # Not the head's: a stack whose Ray cluster never came up, or is half destroyed, has objects in the cluster too.
-    cluster = None if stack.config("platform") == "local" else stack.cluster()
-    made_here = stack.config("platform") == "eks" and not stack.config("eksExistingCluster")
+    cluster = None if platform == "local" else stack.cluster()
+    made_here = platform == "eks" and not stack.config("eksExistingCluster")
     answers = cluster is not None and _cluster_answers(stack, cluster, made_here=made_here)
     if answers and (head := stack.head()):
         _stop_jobs(head)
@@ -64,32 +72,84 @@ def destroyed(stack: Stack, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
     command = ["state", "delete", "--all", "--force", "--yes"] if forget else ["destroy", "--yes", "--skip-preview"]
     if answers and over:
         command.append("--refresh")
-    kept_in_aws = leftovers.kept(stack.resources()) if stack.config("platform") == "eks" else []
-    status = stack.run(command, aside=aside)
-    ended: list[int] = []
-    if stack.config("platform") == "local" and status == 0:
-        from infra import local_nodes
-
-        ended = list(local_nodes.stop(local_nodes.cluster_directory(FOLDER, stack.name), say=note))
-    if status != 0:
+    kept_in_aws = leftovers.kept(stack.resources()) if platform == "eks" else []
+    done = stack.run(command, aside=aside) == 0
+    ended = _processes_ended(stack) if done else []
+    if not done:
         note_billing(stack)
-    left = teardown.look(made, note) if made is not None and status == 0 else []
-    kept = sorted(path.parent.name for path in (FOLDER / "runs").glob("*/record.json"))
-    complete = status == 0 and not any(one.matters for one in left)
+    left = _left_in_aws(stack, made)
+    facts = _facts(destroyed=done, ended=ended, kept_in_aws=kept_in_aws, left=left)
+    complete = done and _nothing_matters(left)
     if complete and not aside:
-        records = "1 run record" if len(kept) == 1 else f"{len(kept)} run records"
+        number = len(facts["recordsKept"])
+        records = "1 run record" if number == 1 else f"{number} run records"
         rest = f" but {', '.join(kept_in_aws)}" if kept_in_aws else ""
         print(f"nothing of stack {stack.name} is left{rest}; runs/ keeps {records}")
-    for line in lines([one for one in left if one.matters or one.id not in " ".join(kept_in_aws)]):
-        print(line, file=sys.stderr if aside else sys.stdout)
-    facts = {
-        "destroyed": status == 0,
-        "endedBesides": ended,
-        "recordsKept": kept,
-        "keptInAws": kept_in_aws,
-        "left": [asdict(one) for one in left],
-    }
+    # Where the destroy failed, what is free goes with the next one.
+    shown = [one for one in left or () if one.matters or (done and one.id not in " ".join(kept_in_aws))]
+    _print(lines(shown), aside=aside)
     return facts, ExitCode.OK if complete else ExitCode.FAILED
+
+
+def _without_state(stack: Stack, error: NoSuchStackError, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
+    """Its state may be in another backend, or lost: what can be looked at without one is looked at all the same.
+
+    Raises the error where nothing can: a cluster's objects are told by the state alone.
+    """
+    platform = stack.config("platform")
+    if platform == "kubernetes":
+        raise error
+    made = None
+    if platform == "eks":
+        from efactl import teardown
+
+        made = teardown.made_where(stack, [])
+    ended = _processes_ended(stack)
+    left = _left_in_aws(stack, made)
+    nothing = f"there is no stack {stack.name} in this backend: nothing was destroyed"
+    _print([nothing, *lines(left or [])], aside=aside)
+    facts = _facts(destroyed=False, ended=ended, kept_in_aws=[], left=left)
+    return facts, ExitCode.OK if _nothing_matters(left) else ExitCode.FAILED
+
+
+def _left_in_aws(stack: Stack, made: "Made | None") -> list[Left] | None:
+    """None where it could not be looked at; only an eks stack can have left anything."""
+    if stack.config("platform") != "eks":
+        return []
+    if made is None:
+        note(f"AWS was not looked at: neither the state of stack {stack.name} nor its file names a region (aws:region)")
+        return None
+    from efactl import teardown
+
+    return teardown.look(made, note)
+
+
+def _nothing_matters(left: Sequence[Left] | None) -> bool:
+    return left is not None and not any(one.matters for one in left)
+
+
+def _processes_ended(stack: Stack) -> list[int]:
+    """Pids of this machine that were still a local stack's."""
+    if stack.config("platform") != "local":
+        return []
+    from infra import local_nodes
+
+    return list(local_nodes.stop(local_nodes.cluster_directory(FOLDER, stack.name), say=note))
+
+
+def _facts(*, destroyed: bool, ended: list[int], kept_in_aws: list[str], left: Sequence[Left] | None) -> dict[str, Any]:
+    return {
+        "destroyed": destroyed,
+        "endedBesides": ended,
+        "recordsKept": sorted(path.parent.name for path in (FOLDER / "runs").glob("*/record.json")),
+        "keptInAws": kept_in_aws,
+        "left": None if left is None else [asdict(one) for one in left],
+    }
+
+
+def _print(said: Sequence[str], *, aside: bool) -> None:
+    for line in said:
+        print(line, file=sys.stderr if aside else sys.stdout)
 
 
 def _cluster_answers(stack: Stack, cluster: KubernetesAccess, *, made_here: bool) -> bool:

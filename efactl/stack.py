@@ -29,6 +29,10 @@ CLUSTER_GUARD_TYPE = "pulumi-python:dynamic/infra:ClusterGuard"
 RAY_CLUSTER_READY_TYPE = "pulumi-python:dynamic/infra:RayClusterReady"
 
 
+class NoSuchStackError(ReportedError):
+    """The backend has no such stack: it was never made, is kept in another backend, or is lost."""
+
+
 class Stack:
     """One stack by name. Every call runs the `pulumi` that set-up put beside this interpreter, or the one on PATH."""
 
@@ -94,15 +98,17 @@ class Stack:
         return status
 
     def answer(self, command: Sequence[str]) -> str:
-        """The standard output of `pulumi COMMAND -s NAME`. Raises ReportedError with what it said on failure."""
+        """The standard output of `pulumi COMMAND -s NAME`. Raises ReportedError with what it said on failure, and its
+        NoSuchStackError where the backend does not have the stack."""
         done = file_backend.read(lambda: self._ask(command), self._files())
         if done.returncode != 0:
-            # It reads stacks itself.
-            from efactl.region_stacks import hint
+            said = f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}"
+            if "no stack named" in done.stderr:
+                # It reads stacks itself.
+                from efactl.region_stacks import hint
 
-            absent = "no stack named" in done.stderr
-            advice = f"; {hint(self.name, f'`pulumi stack init {self.name}` makes it')}" if absent else ""
-            raise ReportedError(f"pulumi {' '.join(command)} -s {self.name}: {done.stderr.strip()[-800:]}{advice}")
+                raise NoSuchStackError(f"{said}; {hint(self.name, f'`pulumi stack init {self.name}` makes it')}")
+            raise ReportedError(said)
         return done.stdout
 
     def _ask(self, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":

@@ -14,7 +14,8 @@ from efactl import stack as stacks
 from efactl.__main__ import main
 from efactl.environment import Environment
 from efactl.exit_codes import ExitCode
-from efactl.stack import Stack
+from efactl.stack import NoSuchStackError, Stack
+from infra import local_nodes
 from tests.capacity.test_audit import bucket, tagged
 from tests.support.aws_server import AwsServer, Fault
 from workload.errors import BadInputError, ReportedError
@@ -187,7 +188,76 @@ def test_a_destroy_that_failed_is_told_by_what_its_state_still_has(
     stack.status = 1
     assert down.down(stack, as_json=False) == ExitCode.FAILED
     assert "still there, and billing: NAT gateway nat-1" in capsys.readouterr().err
-    assert aws.asked_for("DescribeInstances") == []
+
+
+def test_what_bills_after_a_destroy_that_failed_is_looked_for_as_well(
+    aws: AwsServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its state says nothing of what controllers made, nor of what the provider lost track of."""
+    id = address(aws)
+    aws.client("ec2").create_vpc(CidrBlock="10.9.0.0/16", TagSpecifications=tagged("vpc", OURS))
+    stack = EksStack(resources=[guard()])
+    stack.status = 1
+    assert down.down(stack, as_json=False) == ExitCode.FAILED
+    said = capsys.readouterr().out
+    assert f"still billing: public address {id}" in said
+    assert "VPC" not in said, "what is free goes with the next destroy"
+    assert down.down(stack, as_json=True) == ExitCode.FAILED
+    facts = json.loads(capsys.readouterr().out)
+    assert not facts["destroyed"]
+    assert {"public address", "VPC"} <= {one["kind"] for one in facts["left"]}
+
+
+def test_what_could_not_be_looked_at_is_not_told_as_nothing(aws: AwsServer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert down.down(EksStack(), as_json=True) == ExitCode.FAILED, "no region is named anywhere"
+    said = capsys.readouterr()
+    assert json.loads(said.out)["left"] is None
+    assert "AWS was not looked at" in said.err
+
+
+class Lost(EksStack):
+    """A stack that this backend does not have."""
+
+    status = 255
+
+    def resources(self) -> list[Mapping[str, Any]]:
+        raise NoSuchStackError(f"no stack named '{self.name}' found; `pulumi stack init {self.name}` makes it")
+
+
+def test_a_stack_whose_state_is_lost_is_looked_for_by_its_settings(
+    aws: AwsServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    region: dict[str, Any] = {"aws:region": "us-west-2"}
+    stack = Lost(**region)
+    assert down.down(stack, as_json=False) == ExitCode.OK
+    said = capsys.readouterr()
+    assert "there is no stack local in this backend: nothing was destroyed" in said.out
+    assert f"looking in account {MINE}, us-west-2" in said.err
+    id = address(aws)
+    assert down.down(stack, as_json=True) == ExitCode.FAILED
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["destroyed"], [one["id"] for one in facts["left"]]) == (False, [id])
+    assert stack.ran == []
+
+
+def test_a_lost_stack_is_not_looked_for_in_an_account_that_its_settings_do_not_allow(aws: AwsServer) -> None:
+    settings: dict[str, Any] = {"aws:region": "us-west-2", "aws:allowedAccountIds": [OTHER]}
+    with pytest.raises(ReportedError, match="aws:allowedAccountIds"):
+        down.down(Lost(**settings), as_json=False)
+
+
+def test_processes_of_a_local_stack_whose_state_is_lost_are_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(local_nodes, "stop", lambda _directory, *, say: (4711,))
+    assert down.down(Lost(platform="local"), as_json=True) == ExitCode.OK
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["endedBesides"], facts["left"]) == ([4711], [])
+
+
+def test_what_a_lost_stack_has_in_a_cluster_nobody_can_tell() -> None:
+    with pytest.raises(NoSuchStackError, match="pulumi stack init"):
+        down.down(Lost(platform="kubernetes"), as_json=False)
 
 
 def test_every_region_that_the_state_names_is_looked_at(aws: AwsServer) -> None:
@@ -230,9 +300,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, li
 
         def resources(self) -> list[Mapping[str, Any]]:
             if states[self.name] is None:
-                raise ReportedError(
-                    "pulumi stack export: error: no stack named 'env' found; `pulumi stack init` makes it"
-                )
+                raise NoSuchStackError(f"no stack named '{self.name}' found")
             return super().resources()
 
     (tmp_path / "Pulumi.yaml").write_text((stacks.FOLDER / "Pulumi.yaml").read_text())

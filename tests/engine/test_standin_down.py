@@ -68,3 +68,13 @@ def test_once_that_is_gone_too_a_second_down_says_so(project: StandinProject) ->
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     assert "nothing of stack dev is left" in done.stdout
     assert project.state() == []
+
+
+def test_and_so_does_one_of_a_stack_that_the_backend_lost(project: StandinProject) -> None:
+    settings = (project.folder / "Pulumi.dev.yaml").read_text()
+    project.must("stack", "rm", "--yes")
+    (project.folder / "Pulumi.dev.yaml").write_text(settings)
+    done = project.efactl("down")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert "there is no stack dev in this backend: nothing was destroyed" in done.stdout
+    assert "looking in account 123456789012, us-west-2" in done.stderr
