@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from workload.signal_handlers import handled
+
 _PUT_OFF = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -12,7 +14,8 @@ _PUT_OFF = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def held_signals(say: Callable[[str], None], why: str) -> Iterator[Callable[[], bool]]:
     """Ctrl-C, TERM and a closed terminal end what is within only when it is done, by KeyboardInterrupt.
 
-    Yields whether one has come. In a thread that is not the main one nothing is put off: no signal arrives there.
+    One that is ignored stays so. Yields whether one has come. In a thread that is not the main one nothing is put off:
+    no signal arrives there.
     """
     came: list[int] = []
 
@@ -24,11 +27,7 @@ def held_signals(say: Callable[[str], None], why: str) -> Iterator[Callable[[], 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    before = {number: signal.signal(number, note) for number in _PUT_OFF}
-    try:
+    with handled(_PUT_OFF, note):
         yield lambda: bool(came)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     if came:
         raise KeyboardInterrupt

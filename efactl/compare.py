@@ -24,6 +24,7 @@ from workload.errors import BadInputError, ReportedError
 from workload.job import FIXED_ENV, RUN_VARIABLE
 from workload.job_spec import training_digest
 from workload.ray_train_job import job_request
+from workload.signal_handlers import heeded
 from workload.verdict import wanted_of
 
 # As Pulumi.yaml has it, for stacks of older ones.
@@ -144,7 +145,7 @@ def _interruption() -> Iterator[Event]:
         # Elsewhere: what is interrupted here may hold the event's lock, or be printing.
         Thread(target=heard, daemon=True).start()
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in heeded((signal.SIGINT, signal.SIGTERM))}
     try:
         for number in before:
             signal.signal(number, first)

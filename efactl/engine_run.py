@@ -15,6 +15,7 @@ from capacity.launches import Trouble
 from capacity.phases import Progress
 from capacity.pulumi_cli import pulumi_command, pulumi_environment
 from efactl.stack import FOLDER
+from workload.signal_handlers import handled
 
 # How often a line is said although nothing began or ended.
 LINE_S = 30.0
@@ -140,12 +141,8 @@ class _Interruptions:
 @contextlib.contextmanager
 def _interruptions(say: Say) -> Iterator[_Interruptions]:
     noted = _Interruptions(say)
-    before = {number: signal.signal(number, noted.note) for number in _PASSED_ON}
-    try:
+    with handled(_PASSED_ON, noted.note):
         yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _private(path: Path) -> TextIO:

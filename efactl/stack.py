@@ -18,6 +18,7 @@ from efactl.stack_names import file_of
 from workload.errors import BadInputError, ReportedError
 from workload.head import Head
 from workload.kubernetes_access import KubernetesAccess
+from workload.signal_handlers import handled
 
 if TYPE_CHECKING:
     from capacity.aws import Access
@@ -87,12 +88,8 @@ class Stack:
             if number == signal.SIGTERM:
                 process.send_signal(number)
 
-        before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with handled((signal.SIGINT, signal.SIGTERM), pass_on):
             status = process.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
         if interrupted and status != 0:
             raise KeyboardInterrupt
         return status

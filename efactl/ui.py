@@ -19,6 +19,7 @@ from efactl.stack import Stack
 from efactl.ui_proxy import DashboardProxy
 from workload.errors import ReportedError
 from workload.head import Endpoint, reach
+from workload.signal_handlers import heeded
 
 _KEY_BYTES = 24
 
@@ -40,7 +41,7 @@ def ui(asked: argparse.Namespace) -> ExitCode:
 async def _served(endpoint: Endpoint, stack: str, asked: argparse.Namespace) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in heeded((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
         loop.add_signal_handler(number, ended.set)
     proxy = DashboardProxy(endpoint, key=secrets.token_urlsafe(_KEY_BYTES))
     async with proxy.serving(asked.port):

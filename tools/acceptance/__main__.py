@@ -16,7 +16,6 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import FrameType
 
 import yaml
 
@@ -25,6 +24,7 @@ from tools.acceptance.record import Kept, run_among, text
 from tools.pull_request.clean import cleaner
 from tools.setup import pins
 from workload.run_folder import ERROR, LOG, RECORD
+from workload.signal_handlers import handled
 
 _PREFIX = "ray-train-efa"
 
@@ -69,15 +69,11 @@ def up(stack: str, project: Path) -> int:
     """Its exit code. An interrupt or an end from outside is passed on: the stack's job is not to lose its follower."""
     process = subprocess.Popen([sys.executable, "-m", "efactl", "up", "-s", stack], cwd=project)
 
-    def pass_on(number: int, _frame: FrameType | None) -> None:
+    def pass_on(number: int, _frame: object) -> None:
         process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handled((signal.SIGINT, signal.SIGTERM), pass_on):
         code = process.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return code if code >= 0 else 128 - code
 
 

@@ -12,6 +12,7 @@ from tools.bed import programs as bed_programs
 from tools.bed.charts import chart_folder
 from tools.bed.nodes import SHAPES
 from tools.setup.console import SetupError
+from workload.signal_handlers import heeded
 
 
 def main() -> int:
@@ -47,7 +48,7 @@ def _up(options: argparse.Namespace) -> int:
     if reason := why_not():
         raise BedError(reason)
     asked_to_end = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in heeded((signal.SIGINT, signal.SIGTERM)):
         signal.signal(number, lambda *_: asked_to_end.set())
     with tempfile.TemporaryDirectory(prefix="rtebed-") as temporary:
         nodes = (system_node(), *gpu_nodes(options.gpu_nodes, options.instance_type))

@@ -18,7 +18,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.setup")
     parser.add_argument("--stack", default="", help="also what this stack's platform needs")
     stack = parser.parse_args().stack
-    signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         with cache.locked(pins.LOCK, "set-up"):
             cli = _set_up()

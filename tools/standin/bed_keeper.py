@@ -14,12 +14,13 @@ from pathlib import Path
 from tools.bed import Bed, BedError, programs, start_bed
 from tools.setup.console import SetupError
 from tools.standin.bed_nodes import BED_FILE, BedFile
+from workload.signal_handlers import heeded
 
 
 def main() -> int:
     bed_folder, account = map(Path, sys.argv[1:])
     asked_to_end = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in heeded((signal.SIGINT, signal.SIGTERM)):
         signal.signal(number, lambda *_: asked_to_end.set())
     try:
         # No node: those come with the node groups. No operator: its chart is one of the stack's add-ons.

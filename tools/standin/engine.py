@@ -48,8 +48,9 @@ def run(place: Place, command: Sequence[str], env: Mapping[str, str]) -> int:
     """Runs `pulumi COMMAND` on the stack in this terminal; its exit code. An interrupt is the CLI's to answer."""
     line = ["pulumi", *command, "-s", place.stack, "--config-file", str(place.settings)]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    listen = None if before is signal.SIG_IGN else _listen_to_interrupts
     try:
-        return subprocess.Popen(line, cwd=pins.PROJECT, env=env, preexec_fn=_listen_to_interrupts).wait()
+        return subprocess.Popen(line, cwd=pins.PROJECT, env=env, preexec_fn=listen).wait()
     except FileNotFoundError:
         raise SetupError("there is no `pulumi`: run `make setup`") from None
     finally:
