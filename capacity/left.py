@@ -73,12 +73,23 @@ def lines(found: Sequence[Left]) -> list[str]:
     unknown = [one for one in found if one.unknown]
     rest = [one for one in found if one not in billing and one not in unknown]
     said = [f"still billing: {_named(one)}\n  end it: {one.how_to_end}" for one in billing]
-    said += [f"not looked at: {one.kind} in {one.region}: {one.unknown}" for one in unknown]
+    said += _not_looked_at(unknown)
     for one in rest:
         what = f"kept by {one.kept}" if one.kept else "left, and free of charge"
         end = f"\n  end it: {one.how_to_end}" if one.how_to_end else ""
         said.append(f"{what}: {_named(one)}{end}")
     return said
+
+
+def _not_looked_at(unknown: Sequence[Left]) -> list[str]:
+    """A line for each region and reason: credentials that ran out are the same one for every kind."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for one in unknown:
+        kinds.setdefault((one.region, one.unknown), []).append(one.kind)
+    return [
+        f"not looked at: {'anything' if len(of) == len(KINDS) else ', '.join(of)} in {region}: {why}"
+        for (region, why), of in kinds.items()
+    ]
 
 
 def _named(one: Left) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from capacity.audit import LOOKS, NAME_TAG, audit
 from capacity.aws import Access
-from capacity.left import Left, lines
+from capacity.left import KINDS, Left, lines
 from capacity.probe_reservation import PROBE_TAG
 from tests.capacity.test_probe import put
 from tests.support.aws_server import AwsServer, Fault
@@ -337,7 +337,7 @@ def test_a_kind_that_may_not_be_looked_at_is_said_and_the_teardown_is_not_comple
     refused = {one.kind: one for one in found()}
     assert kind in refused
     assert refused[kind].matters
-    assert f"not looked at: {kind} in us-west-2: AccessDenied" in "\n".join(lines(list(refused.values())))
+    assert lines([refused[kind]])[0].startswith(f"not looked at: {kind} in us-west-2: AccessDenied")
     others = {"node group", "EKS control plane"} if kind in ("node group", "EKS control plane") else {kind}
     assert set(refused) <= others | ({"network interface"} if kind == "VPC" else set())
 
@@ -345,6 +345,20 @@ def test_a_kind_that_may_not_be_looked_at_is_said_and_the_teardown_is_not_comple
 def test_both_generations_of_load_balancers_are_said_where_they_may_not_be_looked_at(aws: AwsServer) -> None:
     aws.faults = [Fault("DescribeLoadBalancers", "AccessDenied", status=403, times=9)]
     assert {one.kind for one in found()} == {"load balancer", "classic load balancer"}
+
+
+def test_kinds_that_may_not_be_looked_at_for_the_same_reason_are_one_line_a_region() -> None:
+    denied = [
+        Left(region=region, kind=kind, unknown="denied") for region in ("a", "b") for kind in ("volume", "KMS key")
+    ]
+    assert lines([*denied, Left(region="b", kind="VPC", unknown="throttled")]) == [
+        "not looked at: volume, KMS key in a: denied",
+        "not looked at: volume, KMS key in b: denied",
+        "not looked at: VPC in b: throttled",
+    ]
+    assert lines([Left(region="a", kind=kind, unknown="gone") for kind in KINDS]) == [
+        "not looked at: anything in a: gone"
+    ]
 
 
 def test_a_region_that_does_not_answer_is_not_taken_for_empty(aws: AwsServer) -> None:

@@ -134,12 +134,29 @@ def test_what_others_share_or_aws_owns_says_nothing_of_the_account() -> None:
     assert (leftovers.account([]), leftovers.regions([])) == ("", [])
 
 
-def test_without_working_credentials_nothing_is_destroyed(aws: AwsServer) -> None:
+@pytest.mark.parametrize("resources", [[], [guard()]])
+def test_without_working_credentials_nothing_is_destroyed(aws: AwsServer, resources: list[dict[str, Any]]) -> None:
     aws.faults = [Fault("GetCallerIdentity", "ExpiredToken", "The security token is expired", status=403)]
-    stack = EksStack(resources=[guard()])
+    region: dict[str, Any] = {"aws:region": "us-west-2"}
+    stack = EksStack(resources=resources, **region)
     with pytest.raises(ReportedError, match="sign in again"):
         down.down(stack, as_json=False)
     assert stack.ran == []
+
+
+def test_credentials_that_run_out_during_the_destroy_are_one_line(
+    aws: AwsServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = EksStack(resources=[guard()])
+
+    def run(_command: Sequence[str], *, aside: bool) -> int:
+        aws.faults = [Fault("*", "ExpiredToken", "The security token is expired", status=403, times=99)]
+        return 1
+
+    monkeypatch.setattr(stack, "run", run)
+    assert down.down(stack, as_json=False) == ExitCode.FAILED
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("not looked at: anything in us-west-2: ExpiredToken: ")
 
 
 def test_what_still_bills_after_the_destroy_fails_it_and_is_named_with_the_command(
