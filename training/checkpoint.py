@@ -20,6 +20,7 @@ from training.checkpoint_files import (
 )
 from training.errors import TrainingError, first_line
 from training.model_files import MODEL, language_model, model_files
+from training.optimizer import changes
 from training.random_state import RandomState
 from training.shards import ShardReader, ShardWriter
 from training.storage import Folder
@@ -74,9 +75,17 @@ def delete_old(
     _on_rank_zero(lambda: prune(checkpoints, keep, protected), checkpoints, group, "deleted")
 
 
-def load(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimizer, *, which: str = OWN) -> Progress:
+def load(
+    folder: Folder,
+    module: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    which: str = OWN,
+    say: Callable[[str], object] = lambda line: None,
+) -> Progress:
     """Called by every rank, whatever number of ranks saved it, and however they were placed.
 
+    The optimizer's numbers and what decays stay as they were asked for; `say` is told where the checkpoint's differ.
     Random streams go on where they stood if as many ranks saved it; otherwise each rank gets one that follows from it.
     Raises TrainingError that begins with `which`: the argument by which this checkpoint was found.
     """
@@ -84,6 +93,7 @@ def load(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimiz
     try:
         saved_ranks = ranks_of(folder)
         state = state_of(module, optimizer, rank % saved_ranks)
+        asked = [dict(group) for group in state["optimizer"]["param_groups"]]
         dcp.load(state, storage_reader=ShardReader(folder))
         progress = read_progress(folder)
     except (CheckpointException, OSError, ValueError, KeyError) as error:
@@ -91,6 +101,9 @@ def load(folder: Folder, module: torch.nn.Module, optimizer: torch.optim.Optimiz
         raise TrainingError(
             f"{which} checkpoint {folder} does not fit this model or cannot be read: {first_line(cause)}"
         ) from cause
+    for line in changes(state["optimizer"]["param_groups"], asked):
+        say(line)
+    state["optimizer"]["param_groups"] = asked
     prefix = _plain(language_model(module)[0])
     model, optim = _renamed(state["model"], state["optimizer"], lambda name: prefix + name)
     for alias, name in _aliases(module).items():

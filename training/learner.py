@@ -121,7 +121,7 @@ def resume(learner: Learner, attempt: Attempt[TrainConfig]) -> tuple[Progress, F
         whence, which, source = f" of {config.resume_from}", "--resume_from:", require_complete(config.resume_from)
     else:
         return Progress(step=0, losses=[], eval_before=None), None
-    progress = checkpoint.load(source, learner.root, learner.optimizer, which=which)
+    progress = checkpoint.load(source, learner.root, learner.optimizer, which=which, say=say)
     say(f"resumed from step {progress.step}{whence} (attempt {attempt.number})")
     if progress.step == config.steps:
         say("all steps are done already: nothing is trained, and what follows tells of those")

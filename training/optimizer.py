@@ -1,6 +1,6 @@
 """AdamW over the shards a rank owns, and what it decays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +29,27 @@ def decay_groups(module: torch.nn.Module, weight_decay: float, *, decay_embeddin
         (decayed if decays else others).append(parameter)
     groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]
+
+
+def changes(saved: Sequence[Mapping[str, Any]], asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each number of AdamW that a run asks for and its checkpoint was not trained with.
+
+    Both are param_groups with the parameters' names; the learning rate is the schedule's and not compared.
+    """
+    lines = []
+    for name in ("weight_decay", "betas", "eps"):
+        before, now = ([group[name] for group in groups if group.get(name)] for groups in (saved, asked))
+        if before != now:
+            lines.append(
+                f"{name} is {_first(now)} from here on, as asked: the checkpoint was trained with {_first(before)}"
+            )
+    if [set(group["params"]) for group in saved] != [set(group["params"]) for group in asked]:
+        lines.append("what decays is as asked from here on: in the checkpoint other parameters did")
+    return lines
+
+
+def _first(values: Sequence[Any]) -> Any:
+    return values[0] if values else 0.0
 
 
 class ShardedAdamW(torch.optim.AdamW):  # type: ignore[misc]

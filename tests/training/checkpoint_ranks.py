@@ -169,6 +169,36 @@ def _own_loss(step: TrainStep, number: int) -> tuple[float, float]:
     return figures.loss, figures.gradient_norm
 
 
+def taken_up_with_other_decays(rank: int, world_size: int, folder: Path) -> None:
+    """Saved with each of two ways to decay, and taken up with the other one."""
+    told = []
+    for number, (saved, asked) in enumerate([((0.1, False), (0.5, True)), ((0.1, True), (0.0, False))]):
+        module, optimizer, dataset = _decaying(*saved)
+        ranks.train(module, optimizer, dataset, range(1, 3))
+        checkpoint.save(step_folder(LocalFolder(folder), number), module, optimizer, progress_at(2))
+        again, again_optimizer, _ = _decaying(*asked)
+        said: list[str] = []
+        checkpoint.load(step_folder(LocalFolder(folder), number), again, again_optimizer, say=said.append)
+        moments = [
+            {name: state["exp_avg"] for name, state in checkpoint.state_of(*trained)["optimizer"]["state"].items()}
+            for trained in ((module, optimizer), (again, again_optimizer))
+        ]
+        equal = all(torch.equal(_whole(moments[0][name]), _whole(moments[1][name])) for name in moments[0])
+        groups, fresh = (
+            [(group["weight_decay"], len(group["params"])) for group in made.param_groups]
+            for made in (again_optimizer, _decaying(*asked)[1])
+        )
+        told.append({"said": said, "groups": groups, "fresh": fresh, "equal": equal})
+    if rank == 0:
+        (folder / "told.json").write_text(json.dumps(told))
+
+
+def _decaying(weight_decay: float, decay_embeddings: bool) -> tuple[CausalLoss, ShardedAdamW, Any]:
+    module, _, dataset = ranks.build(sharded=True)
+    groups = decay_groups(module, weight_decay, decay_embeddings=decay_embeddings)
+    return module, ShardedAdamW(groups, lr=1e-2), dataset
+
+
 class PartlyUsed(torch.nn.Module):  # type: ignore[misc]
     """Of its two units and the root's own weight the loss knows one unit."""
 

@@ -156,6 +156,19 @@ def test_parameters_that_no_loss_uses_cost_no_checkpoint_and_do_not_count_as_tra
     assert told["moves"] == {"steps": 1, "sent": 144, "received": 144} == told["moves_again"]
 
 
+def test_a_run_that_resumes_decays_as_it_was_asked_and_says_that_the_checkpoint_did_not(tmp_path: Path) -> None:
+    ranks.run_ranks(2, checkpoint_ranks.taken_up_with_other_decays, tmp_path)
+    more, less = ranks.told(tmp_path)
+    for told, asked in ((more, "0.5"), (less, "0.0")):
+        assert told["groups"] == told["fresh"] and told["equal"], (
+            "the numbers are the run's, the moments the checkpoint's"
+        )
+        assert told["said"] == [
+            f"weight_decay is {asked} from here on, as asked: the checkpoint was trained with 0.1",
+            "what decays is as asked from here on: in the checkpoint other parameters did",
+        ]
+
+
 def test_a_checkpoint_of_another_model_is_told_by_how_the_run_came_to_it(tmp_path: Path) -> None:
     ranks.run_ranks(2, checkpoint_ranks.taken_up_by_another_model, tmp_path)
     own, named = ranks.told(tmp_path)
