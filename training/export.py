@@ -95,7 +95,10 @@ def export(
 
 
 def take_over(location: str, owner: str) -> None:
-    """Empty the directory for `owner`, and mark it as its own. Raises TrainingError where it holds anything else."""
+    """Mark the directory as `owner`'s; what it has exported there stays until there is a newer model to write.
+
+    Raises TrainingError where the directory holds anything else or cannot be written.
+    """
     to = open_folder(location)
     try:
         held = to.names()
@@ -103,7 +106,6 @@ def take_over(location: str, owner: str) -> None:
             raise TrainingError(
                 f"--export_to {location}: holds {min(set(held) - {OWNER} or held)} already: name a new directory"
             )
-        to.remove()
         to.make()
         to.write_json(OWNER, owner)
     except (OSError, ValueError) as error:
@@ -132,13 +134,25 @@ def export_from_ranks(checkpoint: Folder, location: str, dtype: str, owner: str)
     if dist.get_rank() == 0:
         try:
             take_over(location, owner)
+            _empty(to)
         except TrainingError as error:
             refused = [str(error)]
+        except OSError as error:
+            refused = [f"--export_to {location}: cannot be written: {first_line(error)}"]
     dist.broadcast_object_list(refused, src=0)
     if refused[0] is not None:
         raise TrainingError(refused[0])
     rank, world_size = dist.get_rank(), dist.get_world_size()
     export(checkpoint, to, dtype=dtype, rank=rank, world_size=world_size, barrier=dist.barrier, named=BY_RUN)
+
+
+def _empty(to: Folder) -> None:
+    """All but whose it is; config.json goes first, as it comes last. The directory itself is the user's, and stays."""
+    for name in sorted(set(to.names()) - {OWNER}, key=lambda name: name != CONFIG):
+        if to.has(name):
+            to.delete(name)
+        else:
+            (to / name).remove()
 
 
 def _weights(reader: ShardReader, dtype: str) -> list[Tensor]:

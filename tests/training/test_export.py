@@ -227,7 +227,34 @@ def test_a_directory_is_taken_over_from_the_same_run_only(tmp_path: Path) -> Non
     with pytest.raises(TrainingError, match=r"holds model\.safetensors already"):
         export.take_over(str(mine), "/shared run-2")
     export.take_over(str(mine), "/shared run-1")
-    assert [path.name for path in mine.iterdir()] == [export.OWNER]
+    assert (mine / "model.safetensors").read_text() == "of an attempt that failed", (
+        "it may be the only one there will be"
+    )
+
+
+def exported_again(rank: int, world_size: int, folder: Path, checkpoint_of: Path) -> None:
+    try:
+        export.export_from_ranks(LocalFolder(checkpoint_of), str(folder / "link"), export.STORED, "/shared run-1")
+    except TrainingError as error:
+        (folder / f"told-{rank}").write_text(str(error))
+
+
+def test_a_newer_export_takes_the_place_of_all_of_the_older_one_and_of_nothing_else(
+    trained: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    kept.chmod(0o2775)
+    (tmp_path / "link").symlink_to(kept)
+    export.take_over(str(tmp_path / "link"), "/shared run-1")
+    for name in ("model-00001-of-00002.safetensors", "model.safetensors.index.json", "config.json"):
+        (kept / name).write_text("of an earlier export")
+    ranks.run_ranks(2, exported_again, tmp_path, trained / "checkpoint")
+    assert not list(tmp_path.glob("told-*"))
+    assert {"config.json", "model.safetensors", export.OWNER} <= {path.name for path in kept.iterdir()}
+    assert not list(kept.glob("model*-of-*")) and not list(kept.glob("*.index.json"))
+    assert logits_of(kept).shape[-1] == 100
+    assert kept.stat().st_mode & 0o7777 == 0o2775 and (tmp_path / "link").is_symlink()
 
 
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_trained() -> None:
