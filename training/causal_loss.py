@@ -9,11 +9,9 @@ from torch.nn import functional
 from training import kernels
 from training.attention import use_mask_free_attention
 from training.document_attention import documents_for
+from training.heads import Head, head_of
 from training.loss import IGNORED, linear_cross_entropy
 from training.scoring import score_in_chunks
-
-_PLAIN_HEADS = frozenset({"gemma", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"})
-"""Model types whose logits are the hidden states times the head and nothing else; each is tested."""
 
 
 class CausalLoss(nn.Module):  # type: ignore[misc]
@@ -29,8 +27,8 @@ class CausalLoss(nn.Module):  # type: ignore[misc]
         self.chunk_tokens = chunk_tokens
         self.compiled = compiled
         use_mask_free_attention(model)
-        self.chunked = _head_is_plain(model)
-        """False where the model's head may be more than a product: then the model makes its logits, all at once."""
+        self.head = _head(model)
+        """None where it is not known what the model's does: then the model makes its logits, all at once."""
 
     def forward(
         self,
@@ -51,20 +49,24 @@ class CausalLoss(nn.Module):  # type: ignore[misc]
         told = documents_for(model, documents, document_bounds, input_ids.shape[1])
         known = {"input_ids": input_ids, "position_ids": position_ids, "use_cache": False, **told}
         flat = labels.flatten()
-        if not self.chunked:
+        if self.head is None:
             logits = model(**known).logits.flatten(0, 1).float()
             loss = functional.cross_entropy(logits, flat, ignore_index=IGNORED, reduction="sum")
             return loss, logits.argmax(-1).view_as(labels) if likeliest else (flat != IGNORED).sum()
         hidden = model.base_model(**known).last_hidden_state.flatten(0, 1)
-        head = model.get_output_embeddings().weight
+        if self.head.scale != 1.0:
+            hidden = hidden * self.head.scale  # as good as the logits', which are many more
+        weight, soft_cap = model.get_output_embeddings().weight, self.head.soft_cap
         if likeliest:
-            loss, tokens = score_in_chunks(hidden, head, flat)
+            loss, tokens = score_in_chunks(hidden, weight, flat, soft_cap=soft_cap)
             return loss, tokens.view_as(labels)
         compiled = self.compiled and kernels.run_on(hidden.device)
-        loss = linear_cross_entropy(hidden, head, flat, chunk_tokens=self.chunk_tokens, compiled=compiled)
+        loss = linear_cross_entropy(
+            hidden, weight, flat, soft_cap=soft_cap, chunk_tokens=self.chunk_tokens, compiled=compiled
+        )
         return loss, (flat != IGNORED).sum()
 
 
-def _head_is_plain(model: Any) -> bool:
-    head = model.get_output_embeddings()
-    return model.config.model_type in _PLAIN_HEADS and type(head) is nn.Linear and head.bias is None
+def _head(model: Any) -> Head | None:
+    module = model.get_output_embeddings()
+    return head_of(model.config.to_dict()) if type(module) is nn.Linear and module.bias is None else None

@@ -76,6 +76,9 @@ def build(
     if dataset.by_document:
         attend_by_bounds(model.module, device, compute)
     root = CausalLoss(model.module, compiled=compiled)
+    if root.head is None:
+        kind = model.module.config.model_type
+        say(f"the logits of all tokens are there at once: the loss knows no chunks for models of the type {kind}")
     checkpoint_activations(root, config.activation_checkpointing)
     if compiled:
         compile_blocks(root, say, recompute_pointwise=config.activation_checkpointing == POINTWISE)

@@ -6,6 +6,8 @@ hidden states are summed while the chunk is there, so that backward only has to 
 twice.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,32 +19,52 @@ IGNORED = -100
 """The label of a token that no loss is taken of, as everywhere in torch and transformers."""
 
 
+Step = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""(tokens, words) logits and labels to their summed loss and its gradient, which may lie where the logits did."""
+
+
 def linear_cross_entropy(
-    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunk_tokens: int = 0, compiled: bool = False
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    *,
+    soft_cap: float | None = None,
+    chunk_tokens: int = 0,
+    compiled: bool = False,
 ) -> torch.Tensor:
     """The sum of the tokens' losses in nats, a float32 scalar.
 
     hidden (tokens, width), weight (words, width), labels (tokens) with IGNORED where there is none. Logits have the
-    dtype of `hidden` and the softmax is float32, as where a bfloat16 model's logits are cast for the loss. `compiled`,
-    which is for GPUs, has kernels of our own between the products.
+    dtype of `hidden` and the softmax is float32, as where a bfloat16 model's logits are cast for the loss. `soft_cap`
+    bends them, as Gemma 2 does. `compiled`, which is for GPUs, has kernels of our own between the products.
     """
-    chunk = chunk_tokens or chunk_tokens_for(weight.shape[0], hidden.element_size(), compiled=compiled)
-    loss: torch.Tensor = _LinearCrossEntropy.apply(hidden, weight, labels, chunk, compiled)
+    chunk = chunk_tokens or chunk_tokens_for(
+        weight.shape[0], hidden.element_size(), compiled=compiled, soft_capped=soft_cap is not None
+    )
+    loss: torch.Tensor = _LinearCrossEntropy.apply(hidden, weight, labels, soft_cap, chunk, compiled)
     return loss
 
 
 class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
-        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, chunk_tokens: int, compiled: bool
+        ctx: Any,
+        hidden: torch.Tensor,
+        weight: torch.Tensor,
+        labels: torch.Tensor,
+        soft_cap: float | None,
+        chunk_tokens: int,
+        compiled: bool,
     ) -> torch.Tensor:
         with_hidden, with_weight = ctx.needs_input_grad[:2]
         loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
         hidden_gradient = torch.empty_like(hidden) if with_hidden else None
         weight_gradient: torch.Tensor | None = None
-        step = _loss_only
+        step: Step = _loss_only
         if with_hidden or with_weight:
             step = _softmax_gradient_fused if compiled else _softmax_gradient
+        if soft_cap is not None:
+            step = partial(_capped, step, soft_cap)
         for start in range(0, len(hidden), chunk_tokens):
             part = hidden[start : start + chunk_tokens]
             part_loss, gradient = step(part @ weight.t(), labels[start : start + chunk_tokens])
@@ -72,7 +94,17 @@ class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc]
             else:
                 torch.mul(weight_gradient, scale, out=scaled)
             weight_gradient = scaled
-        return hidden_gradient, weight_gradient, None, None, None
+        return hidden_gradient, weight_gradient, None, None, None, None
+
+
+def _capped(
+    step: Step, soft_cap: float, logits: torch.Tensor, labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    bent = logits.div_(soft_cap).tanh_()
+    loss, gradient = step(bent * soft_cap, labels)
+    if step is not _loss_only:
+        torch.ops.aten.tanh_backward.grad_input(gradient, bent, grad_input=gradient)
+    return loss, gradient
 
 
 def _softmax_gradient_fused(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from training.gpu_peaks import GIB, Gpu
+from training.heads import Head, head_of
 from training.loss_chunks import chunk_tokens_for
 
 OUTSIDE_TORCH = 1.5 * GIB
@@ -31,6 +32,8 @@ class ModelShape:
     key_value: int
     tied: bool
     attention_bias: bool
+    head: Head | None
+    """None where the loss needs the logits of all tokens at once."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "ModelShape":
@@ -47,6 +50,7 @@ class ModelShape:
             key_value=int(config.get("num_key_value_heads") or heads) * head,
             tied=bool(config.get("tie_word_embeddings", False)),
             attention_bias=bool(config.get("attention_bias", config.get("model_type") == "qwen2")),
+            head=head_of(config),
         )
 
     @classmethod
@@ -143,9 +147,6 @@ def plan_memory(shape: ModelShape, work: Workload) -> MemoryPlan:
         always["exchange"] = (1 - 1 / work.split_over) * (unit + shape.root_parameters) * computed
     root = shape.root_parameters * computed
     in_flight = unit * (computed + 2 * reduced + (reduced if exchanged else 0))
-    chunk = work.chunk_tokens or chunk_tokens_for(shape.vocab, computed, compiled=work.compiled)
-    # Their gradient takes their place, or has its own and a float32 copy of them is made.
-    logits = min(chunk, work.tokens) * shape.vocab * (computed if work.compiled else 2 * computed + 4)
     # In backward a resharded block is there twice, as it was gathered and as it is used, and the next one once.
     gathered = root + (blocks_gathered or 3 * unit * computed)
     moments = {
@@ -154,7 +155,7 @@ def plan_memory(shape: ModelShape, work: Workload) -> MemoryPlan:
             "gradients": earlier + 4.0 * head,
             "gathered parameters": root + blocks_gathered,
             "activations": kept + work.tokens * shape.hidden * computed,
-            "logits": logits,
+            "logits": _logits_bytes(shape, work, computed),
         },
         "the first block's backward": {
             **always,
@@ -175,6 +176,17 @@ def plan_memory(shape: ModelShape, work: Workload) -> MemoryPlan:
     }
     moment = max(moments, key=lambda name: sum(moments[name].values()))
     return MemoryPlan(moment, moments[moment])
+
+
+def _logits_bytes(shape: ModelShape, work: Workload, element: int) -> float:
+    if shape.head is None:
+        # The float32 softmax that torch keeps, its gradient, and the gradient of the logits that is made of both.
+        return work.tokens * shape.vocab * 12.0
+    soft_capped = shape.head.soft_cap is not None
+    chunk = work.chunk_tokens or chunk_tokens_for(shape.vocab, element, compiled=work.compiled, soft_capped=soft_capped)
+    # Their gradient takes their place, or has its own and a float32 copy of them is made.
+    bytes_each = (element if work.compiled else 2 * element + 4) + (element if soft_capped else 0)
+    return float(min(chunk, work.tokens) * shape.vocab * bytes_each)
 
 
 def activation_bytes(shape: ModelShape, work: Workload, element: int) -> float:

@@ -238,10 +238,12 @@ def partly_trained_and_taken_up(rank: int, world_size: int, folder: Path) -> Non
 def taken_up_by_another_model(rank: int, world_size: int, folder: Path) -> None:
     checkpoint.save(LocalFolder(folder / "checkpoint"), *one_weight(), progress_at(1))
     told = []
-    for which in ({}, {"which": "--resume_from:"}):
+    for which in (checkpoint.OWN, "--resume_from:"):
         module = PartlyUsed()
         try:
-            checkpoint.load(LocalFolder(folder / "checkpoint"), module, torch.optim.AdamW(module.parameters()), **which)
+            checkpoint.load(
+                LocalFolder(folder / "checkpoint"), module, torch.optim.AdamW(module.parameters()), which=which
+            )
         except TrainingError as error:
             told.append(str(error))
     if rank == 0:

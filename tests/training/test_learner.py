@@ -1,11 +1,14 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.parts import loop_setting
+from tests.training import ranks
 from tests.training.arguments import config
+from tests.training.small_model import save_small_model
 from training.gpu_peaks import GPUS, Gpu, find_gpu
-from training.learner import sharding_options
+from training.learner import build, sharding_options
 from training.memory_advice import largest_batch
 from training.memory_plan import ModelShape, Workload
 from training.sharding import Sharding
@@ -59,3 +62,24 @@ def test_on_cpus_training_is_in_float32_unless_asked_otherwise() -> None:
             config(worker_resource="trainer", **asked), None, None, [0, 0], compiled=False, say=print
         )
         assert options.precision == precision
+
+
+def built_and_said(rank: int, world_size: int, folder: Path) -> None:
+    from transformers import PhiConfig, PhiForCausalLM
+
+    sizes = {"vocab_size": 97, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    PhiForCausalLM(PhiConfig(**sizes, num_attention_heads=2, pad_token_id=None)).save_pretrained(folder / "phi")
+    save_small_model(folder / "qwen2", tokenizer=False)
+    for name in ("phi", "qwen2"):
+        said: list[str] = []
+        settings = config(model_id=folder / name, dataset="random", seq_len=16, worker_resource="trainer")
+        build(settings, ranks.CPU, [0], prepared=None, say=said.append)
+        (folder / f"{name}.txt").write_text("\n".join(said))
+
+
+def test_a_loss_that_needs_all_logits_at_once_says_so(tmp_path: Path) -> None:
+    ranks.run_ranks(1, built_and_said, tmp_path)
+    assert (tmp_path / "phi.txt").read_text() == (
+        "the logits of all tokens are there at once: the loss knows no chunks for models of the type phi"
+    )
+    assert (tmp_path / "qwen2.txt").read_text() == ""

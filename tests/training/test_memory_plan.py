@@ -119,6 +119,20 @@ def test_each_way_to_save_memory_saves_some() -> None:
     assert plan_memory(SHAPE, WORK).peak < plan_memory(SHAPE, accumulating).peak < plan_memory(SHAPE, whole).peak
 
 
+HEADS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "capped": {"model_type": "gemma2", "final_logit_softcapping": 30.0},
+    "unknown": {"model_type": "of tomorrow"},
+}
+
+
+def test_logits_that_the_model_makes_itself_are_planned_whole() -> None:
+    of_type = {kind: ModelShape.of(QWEN_1_5B | more) for kind, more in HEADS.items()}
+    planned = {kind: plan_memory(shape, replace(WORK, batch_size=2)).parts["logits"] for kind, shape in of_type.items()}
+    assert planned["unknown"] == 2 * 1024 * SHAPE.vocab * 12, "as torch's own loss takes on CPU, counted"
+    assert planned["plain"] < planned["capped"] < planned["unknown"] / 2
+
+
 def test_advice_takes_the_fastest_way_that_fits() -> None:
     l4 = replace(WORK, split_over=8)
     on_h200 = advise(SHAPE, WORK, gpu("H200"))
