@@ -18,7 +18,7 @@ from training.gpu_peaks import GIB, GPUS, Gpu
 from training.job_config import GPU
 from training.memory_advice import MOST_SEQUENCES, largest_batch, remedy, settled, workload
 from training.memory_plan import ModelShape, plan_memory
-from training.model_source import model_config
+from training.model_shape import shape_named
 from workload.errors import BadInputError
 
 _ARGUMENTS = (
@@ -80,13 +80,15 @@ def _shape(config: TrainConfig) -> ModelShape:
     if config.model_id != TINY_QWEN2 and not Path(config.model_id).is_dir():
         print("config.json says the model's shape: from the cache here or the Hugging Face hub", file=sys.stderr)
     try:
-        shape = ModelShape.found_in(model_config(config.model_id, config.seq_len))
+        shape = shape_named(config.model_id, config.seq_len)
     except TrainingError as error:
         raise BadInputError(
             f"{error}; the plan needs the model's config.json here, in a directory or by the hub"
         ) from error
     if shape is None:
-        raise BadInputError(f"--model_id {config.model_id}: no decoder with gated feed-forward layers, so no plan")
+        raise BadInputError(
+            f"--model_id {config.model_id}: no plan: that is for decoders whose feed-forward layers are gated and dense"
+        )
     return shape
 
 

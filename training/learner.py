@@ -17,10 +17,11 @@ from training.config import AUTO, ON, TrainConfig
 from training.cuda_graph import RecordedStep
 from training.data import Dataset, open_dataset
 from training.document_attention import attend_by_bounds
-from training.gpu_peaks import Gpu, find_gpu, flops_per_token
+from training.gpu_peaks import Gpu, find_gpu
 from training.memory_advice import remedy, settled, workload
 from training.memory_plan import ModelShape, plan_memory
 from training.model import open_model
+from training.model_shape import model_flops_per_token, parameters_of, shape_of
 from training.optimizer import ShardedAdamW, decay_groups
 from training.random_state import seed_rank
 from training.sharding import FP32, Sharding, default_precision, shard
@@ -41,7 +42,7 @@ class Learner:
     options: Sharding
     parameters: int
     flops_per_token: float | None
-    """None for a model whose shape is not known here."""
+    """None where a token does not pass through all parameters, or the model does not say how deep and wide it is."""
     peak_flops: float | None
     """A second, of the rank's GPU; None for one that is not listed."""
     clock: StepClock
@@ -82,7 +83,7 @@ def build(
     checkpoint_activations(root, config.activation_checkpointing)
     if compiled:
         compile_blocks(root, say, recompute_pointwise=config.activation_checkpointing == POINTWISE)
-    parameters = sum(parameter.numel() for parameter in root.parameters())
+    parameters, flops = parameters_of(root), model_flops_per_token(model.module, config.seq_len)
     shard(root, device, options, node_of_rank)
     unfilled.fill(device)
     # Over the shards, so only now.
@@ -99,9 +100,7 @@ def build(
         dataset=dataset,
         options=options,
         parameters=parameters,
-        flops_per_token=None
-        if shape is None
-        else flops_per_token(shape.parameters, shape.layers, shape.hidden, config.seq_len),
+        flops_per_token=flops,
         peak_flops=None if gpu is None else gpu.peak_flops,
         clock=clock,
     )
@@ -132,11 +131,6 @@ def resume(learner: Learner, attempt: Attempt[TrainConfig]) -> tuple[Progress, F
         say("that was trained on other data, or in another order: this run's begins at its first sample")
     # Another run's first evaluation is not this one's.
     return (progress if own else replace(progress, eval_before=None)), own
-
-
-def shape_of(module: Any) -> ModelShape | None:
-    """None for a model for which there is no plan."""
-    return ModelShape.found_in(module.config.to_dict())
 
 
 def sharding_options(

@@ -18,6 +18,10 @@ OUTSIDE_TORCH = 1.5 * GIB
 FRAGMENTATION = 1.05
 """What the caching allocator holds for each byte that is in use."""
 
+_NEEDED = {"num_hidden_layers", "num_attention_heads", "hidden_size", "intermediate_size", "vocab_size"}
+_NORMS_SHARE = 0.01
+"""Of all parameters: some models have norms in places that are not counted here."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelShape:
@@ -54,9 +58,15 @@ class ModelShape:
         )
 
     @classmethod
-    def found_in(cls, config: Mapping[str, Any]) -> "ModelShape | None":
-        """None for a model that is no decoder with gated feed-forward layers, for which there is no plan."""
-        return cls.of(config) if "intermediate_size" in config else None
+    def found_in(cls, config: Mapping[str, Any], parameters: int) -> "ModelShape | None":
+        """None for a model that is no decoder with gated feed-forward layers, for which there is no plan.
+
+        `parameters` is how many the model really has, by which experts and layers without a gate are told.
+        """
+        if not config.keys() >= _NEEDED:
+            return None
+        shape = cls.of(config)
+        return shape if abs(shape.parameters - parameters) <= _NORMS_SHARE * parameters else None
 
     @property
     def block_parameters(self) -> int:

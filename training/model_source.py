@@ -1,6 +1,5 @@
 """Whether the named model exists and what its config says, asked before any rank starts: this imports no torch."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +25,6 @@ def tiny_qwen2(seq_len: int) -> dict[str, Any]:
         "initializer_range": hidden**-0.5,
         "use_cache": False,
     }
-
-
-def model_config(model_id: str, seq_len: int) -> dict[str, Any]:
-    """The model's config.json, of a hub's model as check_model_exists has fetched it. Raises TrainingError."""
-    if model_id == TINY_QWEN2:
-        return {"model_type": "qwen2", **tiny_qwen2(seq_len)}
-    file = check_model_exists(model_id)
-    assert file is not None
-    try:
-        described: dict[str, Any] = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise TrainingError(f"--model_id {model_id}: {file} cannot be read: {first_line(error)}") from error
-    return described
 
 
 def check_model_exists(model_id: str) -> Path | None:

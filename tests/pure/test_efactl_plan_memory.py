@@ -109,8 +109,18 @@ def test_what_cannot_be_planned_is_told(settings: dict[str, Any], gpu: str | Non
 
 def test_a_model_without_a_plan_says_so(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "gpt2", "n_embd": 768}')
-    with pytest.raises(BadInputError, match="no decoder with gated feed-forward layers"):
+    with pytest.raises(
+        BadInputError, match="no plan: that is for decoders whose feed-forward layers are gated and dense"
+    ):
         plan(StackWith(trainModelId=str(tmp_path)), gpu=None, as_json=False)
+
+
+def test_what_config_json_leaves_out_is_the_type_s_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # google/gemma-2b's, which says nothing of its head being tied to the embeddings.
+    sizes = {"hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 18, "vocab_size": 256000}
+    heads = {"num_attention_heads": 8, "num_key_value_heads": 1, "head_dim": 256}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma", **sizes, **heads}))
+    assert planned(capsys, "H200", trainModelId=str(tmp_path))[1]["modelParameters"] == 2_506_172_416
 
 
 def test_it_loads_neither_torch_nor_ray_and_other_commands_nothing_of_it() -> None:
