@@ -13,6 +13,7 @@ from torch.distributed.tensor._utils import compute_local_shape_and_global_offse
 from training.errors import TrainingError, first_line
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
+_GENERATION = "generation_config.json"
 
 
 def model_directory(model_id: str) -> Path:
@@ -31,13 +32,18 @@ def model_directory(model_id: str) -> Path:
 
 
 def model_on_meta(directory: Path, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-    """The causal language model that the directory's config.json describes, without memory for its weights."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    """The causal language model that the directory's config.json describes, without memory for its weights.
+
+    With the settings for generating that lie there, as from_pretrained has them.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     config = AutoConfig.from_pretrained(directory)
     with torch.device("meta"):
         module: torch.nn.Module = AutoModelForCausalLM.from_config(config, dtype=dtype)
     config.use_cache = False
+    if (directory / _GENERATION).is_file():
+        module.generation_config = GenerationConfig.from_pretrained(directory)
     return module
 
 

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from training.config import TrainConfig
 from training.data import open_dataset
 from training.errors import TrainingError
 from training.model import LanguageModel, load_model, open_model
-from training.model_files import tokenizer_of
+from training.model_files import model_files, tokenizer_of
 from training.model_source import check_model_exists
 from training.tokenizer import load_tokenizer
 
@@ -80,6 +81,16 @@ def test_a_model_that_cannot_exist_is_refused_in_one_line(model_id: str) -> None
         check_model_exists(model_id)
     assert f"--model_id {model_id}: " in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_how_a_model_generates_goes_into_its_checkpoints_however_it_was_loaded(tmp_path: Path) -> None:
+    save_small_model(tmp_path)
+    asked = {"eos_token_id": [5, 7], "do_sample": True, "temperature": 0.7, "repetition_penalty": 1.1}
+    (tmp_path / "generation_config.json").write_text(json.dumps(asked))
+    settings = config(model_id=tmp_path, seq_len=16)
+    for model in (open_model(settings).model, load_model(settings)):
+        carried = json.loads(model_files(model.module)["generation_config.json"])
+        assert {name: carried.get(name) for name in asked} == asked
 
 
 def test_a_model_opened_without_its_weights_is_filled_with_them(tmp_path: Path) -> None:
