@@ -17,6 +17,7 @@ import torch
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, Shard
 
+from training.errors import TrainingError
 from training.peer_copies import Gather, Reduce
 from training.peer_memory import Buffers, Share, Shared
 
@@ -57,11 +58,15 @@ class Units:
     def take_over(self, modules_of_units: Sequence[Sequence[torch.nn.Module]]) -> None:
         """The root's modules come first. All are sharded; their weights need not be there before the first forward."""
         units = [Unit(self, modules) for modules in modules_of_units]
+        waiting = list(units)
 
         def begin(*told: Any) -> None:
             self.held = []
-            while units:
-                units.pop(0).begin()
+            while waiting:
+                waiting.pop(0).begin()
+            for unit in units:
+                if unit.gradients:
+                    raise TrainingError(_not_reduced(unit))
 
         modules_of_units[0][0].register_forward_pre_hook(begin, prepend=True)
 
@@ -126,6 +131,15 @@ class Unit:
             assert gathered is not None and not isinstance(gathered, DTensor)
             if gathered.requires_grad:
                 gathered.register_post_accumulate_grad_hook(partial(_keep, ref(self), number))
+
+
+def _not_reduced(unit: Unit) -> str:
+    """FSDP calls for no reduction where it finds no gradient of what is left to it."""
+    names = sorted({f"{type(unit.matrices[n].module).__name__}.{unit.matrices[n].name}" for n in unit.gradients})
+    return (
+        f"--cuda_graph on: gradients of {', '.join(names)} were made and not reduced, for the loss uses nothing else "
+        "that is trained in their unit; take --cuda_graph off"
+    )
 
 
 def _keep(unit: Any, number: int, parameter: torch.Tensor) -> None:
