@@ -22,10 +22,15 @@ def problem(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tenso
     return hidden.requires_grad_(), weight.requires_grad_(), labels
 
 
-def exact(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def exact(
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, soft_cap: float | None = None
+) -> tuple[torch.Tensor, ...]:
     """Loss and both gradients, in float64."""
     wide_hidden, wide_weight = (tensor.detach().double().requires_grad_() for tensor in (hidden, weight))
-    loss = functional.cross_entropy(wide_hidden @ wide_weight.t(), labels, ignore_index=IGNORED, reduction="sum")
+    logits = wide_hidden @ wide_weight.t()
+    if soft_cap is not None:
+        logits = soft_cap * torch.tanh(logits / soft_cap)
+    loss = functional.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
     return loss.detach(), *torch.autograd.grad(loss, [wide_hidden, wide_weight])
 
 
@@ -34,12 +39,13 @@ def relative(found: torch.Tensor | None, expected: torch.Tensor) -> float:
     return float((found.double() - expected).norm() / expected.norm())
 
 
+@pytest.mark.parametrize("soft_cap", [None, 3.0])
 @pytest.mark.parametrize("chunk_tokens", [7, 50, 4096], ids=["uneven chunks", "one chunk", "a chunk larger than all"])
-def test_loss_and_gradients_are_those_of_full_logits(chunk_tokens: int) -> None:
+def test_loss_and_gradients_are_those_of_full_logits(chunk_tokens: int, soft_cap: float | None) -> None:
     hidden, weight, labels = problem(torch.float32)
-    loss = linear_cross_entropy(hidden, weight, labels, chunk_tokens=chunk_tokens)
+    loss = linear_cross_entropy(hidden, weight, labels, soft_cap=soft_cap, chunk_tokens=chunk_tokens)
     loss.backward()
-    expected, hidden_gradient, weight_gradient = exact(hidden, weight, labels)
+    expected, hidden_gradient, weight_gradient = exact(hidden, weight, labels, soft_cap)
     assert loss.item() == pytest.approx(float(expected), rel=1e-6)
     assert relative(hidden.grad, hidden_gradient) < 1e-6
     assert relative(weight.grad, weight_gradient) < 1e-6
@@ -117,9 +123,10 @@ def test_chunks_of_float32_are_summed_in_the_memory_of_the_first() -> None:
 
 def test_no_chunk_holds_more_than_its_share_of_the_logits() -> None:
     for words, element_bytes in [(151_936, 2), (151_936, 4), (259, 4), (32_000, 2)]:
-        for compiled in (False, True):
-            chunk = chunk_tokens_for(words, element_bytes, compiled=compiled)
-            assert chunk * words * element_bytes * (1 if compiled else 2) <= 1280 * 1024**2
+        for compiled, soft_capped in ((False, False), (True, False), (False, True), (True, True)):
+            chunk = chunk_tokens_for(words, element_bytes, compiled=compiled, soft_capped=soft_capped)
+            copies = (1 if compiled else 2) + soft_capped
+            assert chunk * words * element_bytes * copies <= 1280 * 1024**2
             assert chunk & (chunk - 1) == 0
     assert chunk_tokens_for(151_936, 2) == 2048
     assert chunk_tokens_for(151_936, 2, compiled=True) == 4096
@@ -129,14 +136,15 @@ def test_no_chunk_holds_more_than_its_share_of_the_logits() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="Triton runs on GPUs only")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("words", [WORDS, 20_000])
-def test_the_kernels_between_the_products_give_the_same(dtype: torch.dtype, words: int) -> None:
+@pytest.mark.parametrize("soft_cap", [None, 3.0])
+def test_the_kernels_between_the_products_give_the_same(dtype: torch.dtype, words: int, soft_cap: float | None) -> None:
     generator = torch.Generator("cuda").manual_seed(0)
     hidden = torch.randn(TOKENS, 64, generator=generator, device="cuda").to(dtype).requires_grad_()
     weight = (torch.randn(words, 64, generator=generator, device="cuda") / 4).to(dtype).requires_grad_()
     labels = torch.randint(0, words, (TOKENS,), generator=generator, device="cuda")
     labels[::7] = IGNORED
-    expected, *right = exact(hidden, weight, labels)
-    loss = linear_cross_entropy(hidden, weight, labels, chunk_tokens=16, compiled=True)
+    expected, *right = exact(hidden, weight, labels, soft_cap)
+    loss = linear_cross_entropy(hidden, weight, labels, soft_cap=soft_cap, chunk_tokens=16, compiled=True)
     (loss * 0.5).backward()
     tolerance = 1e-5 if dtype == torch.float32 else 1e-2
     assert loss.item() == pytest.approx(float(expected), rel=tolerance)
