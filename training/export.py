@@ -130,20 +130,26 @@ def check_shared(location: str, owner: str) -> None:
 def export_from_ranks(checkpoint: Folder, location: str, dtype: str, owner: str) -> None:
     """Called by every rank of a run together. What an earlier attempt of `owner` has left there goes first."""
     to = open_folder(location)
-    refused: list[str | None] = [None]
+    refused: list[tuple[str, OSError | None] | None] = [None]
     if dist.get_rank() == 0:
         try:
             take_over(location, owner)
             _empty(to)
         except TrainingError as error:
-            refused = [str(error)]
+            refused = [(str(error), _outage(error.__cause__))]
         except OSError as error:
-            refused = [f"--export_to {location}: cannot be written: {first_line(error)}"]
+            refused = [(f"--export_to {location}: cannot be written: {first_line(error)}", _outage(error))]
     dist.broadcast_object_list(refused, src=0)
     if refused[0] is not None:
-        raise TrainingError(refused[0])
+        message, outage = refused[0]
+        raise TrainingError(message) from outage
     rank, world_size = dist.get_rank(), dist.get_world_size()
     export(checkpoint, to, dtype=dtype, rank=rank, world_size=world_size, barrier=dist.barrier, named=BY_RUN)
+
+
+def _outage(error: BaseException | None) -> OSError | None:
+    """As it travels between ranks: storage that may be back for another attempt, or None."""
+    return OSError(first_line(error)) if isinstance(error, OSError) else None
 
 
 def _empty(to: Folder) -> None:
@@ -184,7 +190,8 @@ def _read(reader: ShardReader, checkpoint: Folder, tensor: Tensor, named: Named)
     try:
         dcp.load({"model": {tensor.name: weight}}, storage_reader=reader, no_dist=True)
     except CheckpointException as error:
-        raise _unreadable(checkpoint, first_cause(error), named) from error
+        cause = first_cause(error)
+        raise _unreadable(checkpoint, cause, named) from cause
     return weight.to(getattr(torch, tensor.dtype))
 
 

@@ -257,6 +257,29 @@ def test_a_newer_export_takes_the_place_of_all_of_the_older_one_and_of_nothing_e
     assert kept.stat().st_mode & 0o7777 == 0o2775 and (tmp_path / "link").is_symlink()
 
 
+def exported_nowhere(rank: int, world_size: int, folder: Path, checkpoint_of: Path) -> None:
+    for number, place in enumerate(("/proc/nowhere/model", str(folder / "theirs"))):
+        try:
+            export.export_from_ranks(LocalFolder(checkpoint_of), place, export.STORED, "/shared run-1")
+        except TrainingError as error:
+            (folder / f"{number}-{rank}").write_text(type(error.__cause__).__name__)
+
+
+def test_storage_that_is_out_and_a_directory_of_somebody_else_s_are_told_apart_on_every_rank(
+    trained: Path, tmp_path: Path
+) -> None:
+    """By the cause, which says whether another attempt is worth it."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "thesis.txt").write_text("years of work")
+    ranks.run_ranks(2, exported_nowhere, tmp_path, trained / "checkpoint")
+    assert [(tmp_path / f"{number}-{rank}").read_text() for number in range(2) for rank in range(2)] == [
+        "OSError",
+        "OSError",
+        "NoneType",
+        "NoneType",
+    ]
+
+
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_trained() -> None:
     with pytest.raises(TrainingError, match=r"--export_to /proc/nowhere/model: cannot be written: "):
         export.take_over("/proc/nowhere/model", "/shared run-1")
