@@ -4,11 +4,13 @@ program itself does (infra/cost.py), which shows it in each preview and holds ma
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from infra import cost
 from infra.eks_settings import EksStorageSettings, NetworkSettings, SystemNodesSettings
 from infra.prices import prices_of
+from workload.errors import BadInputError
 
 # Reads a setting as the stack's file, or Pulumi.yaml, has it.
 Config = Callable[[str], Any]
@@ -23,7 +25,7 @@ def around_nodes(config: Config, region: str) -> float | None:
 
 def at_most(config: Config, region: str) -> float | None:
     """USD an hour that the stack counts itself as at most, spot with its price on demand; None where it cannot tell."""
-    count, kind = int(config("gpuNodes")), str(config("gpuInstanceType"))
+    count, kind = _number(config, "gpuNodes"), str(config("gpuInstanceType"))
     nodes = cost.gpu_nodes(count, kind, str(config("gpuMarket")), prices_of(region))
     there_already = bool(config("gpuExistingGroup"))
     return cost.at_most([*([] if there_already else [nodes]), *_around(config, region)])
@@ -33,37 +35,51 @@ def _around(config: Config, region: str) -> list[cost.Line]:
     prices = prices_of(region)
     lines = []
     if not config("gpuExistingGroup"):
-        size, iops, mibps = (int(config(key)) for key in ("gpuDiskGiB", "gpuDiskIops", "gpuDiskThroughput"))
-        lines.append(cost.gpu_disks(int(config("gpuNodes")), prices, gib=size, iops=iops, mibps=mibps))
+        size, iops, mibps = (_number(config, key) for key in ("gpuDiskGiB", "gpuDiskIops", "gpuDiskThroughput"))
+        lines.append(cost.gpu_disks(_number(config, "gpuNodes"), prices, gib=size, iops=iops, mibps=mibps))
     if not config("eksExistingCluster"):
         system = SystemNodesSettings(
             instance_type=str(config("systemInstanceType")),
-            nodes=int(config("systemNodes")),
-            disk_gib=int(config("systemDiskGiB")),
+            nodes=_number(config, "systemNodes"),
+            disk_gib=_number(config, "systemDiskGiB"),
         )
-        zones = _texts(config("vpcZones"))
+        zones = _texts(config, "vpcZones")
         network = NetworkSettings(
             cidr="",
             zones=zones,
             nat=str(config("vpcNat")),
-            endpoints=_texts(config("vpcEndpoints")),
+            endpoints=_texts(config, "vpcEndpoints"),
             vpc_id=str(config("vpcId") or ""),
             private_subnets=(),
         )
         # Those of another region are left out of its stack's file.
         here = [zone for zone in zones if zone.startswith(region)]
         lines += cost.cluster(system, network, prices, zones=len(here) or _ZONES)
+    kind = str(config("eksStorage"))
+    of_fsx = kind == "fsx"
     storage = EksStorageSettings(
-        kind=str(config("eksStorage")),
+        kind=kind,
         path="",
         expire_days=0,
         keep=False,
-        fsx_gib=int(config("fsxGiB")),
-        fsx_throughput=int(config("fsxThroughput")),
+        fsx_gib=_number(config, "fsxGiB") if of_fsx else 0,
+        fsx_throughput=_number(config, "fsxThroughput") if of_fsx else 0,
     )
     return [*lines, *cost.storage(storage, prices)]
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _number(config: Config, key: str) -> int:
+    try:
+        return int(config(key))
+    except (TypeError, ValueError):
+        raise BadInputError(f"{key} is '{config(key)}': it is a whole number") from None
+
+
+def _texts(config: Config, key: str) -> tuple[str, ...]:
     """A list, or its JSON text, as `pulumi config set` leaves it without --path."""
-    return tuple(map(str, json.loads(value or "[]") if isinstance(value, str) else value or ()))
+    value = config(key) or []
+    with suppress(ValueError):
+        value = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(value, list):
+        raise BadInputError(f"{key} is '{value}': it is a list (`pulumi config set --path '{key}[0]' ...`)")
+    return tuple(map(str, value))

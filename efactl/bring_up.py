@@ -66,8 +66,8 @@ def _plan(env: Environment, choice: Choice, journal: Journal, wanted: Wanted) ->
         Priced(
             place=place,
             nodes=hourly.get(place.zone),
-            around=around_nodes(env.base.config, place.region),
-            most=at_most(env.base.config, place.region),
+            around=around_nodes(env.config(place.region), place.region),
+            most=at_most(env.config(place.region), place.region),
         )
         for place in places
     ]

@@ -72,7 +72,8 @@ def capacity(wanted: Wanted) -> ExitCode:
     if not choice.plan:
         return ExitCode.NO_CAPACITY
     if wanted.probe and not _certain(choice):
-        _say(f"no place is certain: no probe was answered to the end{', and nothing was written' if kept else ''}")
+        unwritten = ", and nothing was written" if kept else ""
+        _say(f"no place is certain: of those that are left no probe was answered to the end{unwritten}")
         return ExitCode.NO_CAPACITY
     if kept:
         kept.write(choice, _say)

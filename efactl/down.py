@@ -43,14 +43,18 @@ def down(stack: Stack, *, as_json: bool) -> ExitCode:
     return code
 
 
-def destroyed(stack: Stack, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
-    """What `down` does, and its facts; `aside` leaves standard output to them."""
+def destroyed(stack: Stack, *, aside: bool, is_base: bool = False) -> tuple[dict[str, Any], ExitCode]:
+    """What `down` does, and its facts; `aside` leaves standard output to them.
+
+    `is_base`: the settings of an environment, which the stacks of its regions are made from. Without a region, in its
+    state or its file, there has been no stack of it.
+    """
     for line in stack.release_dead_locks():
         note(line)
     try:
         resources = stack.resources()
     except NoSuchStackError as error:
-        return _without_state(stack, error, aside=aside)
+        return _without_state(stack, error, aside=aside, is_base=is_base)
     platform = stack.config("platform")
     made, over = None, False
     if platform == "eks":
@@ -77,7 +81,7 @@ def destroyed(stack: Stack, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
     ended = _processes_ended(stack) if done else []
     if not done:
         note_billing(stack)
-    left = _left_in_aws(stack, made)
+    left = _left_in_aws(stack, made, is_base=is_base)
     facts = _facts(destroyed=done, ended=ended, kept_in_aws=kept_in_aws, left=left)
     complete = done and _nothing_matters(left)
     if complete and not aside:
@@ -91,7 +95,9 @@ def destroyed(stack: Stack, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
     return facts, ExitCode.OK if complete else ExitCode.FAILED
 
 
-def _without_state(stack: Stack, error: NoSuchStackError, *, aside: bool) -> tuple[dict[str, Any], ExitCode]:
+def _without_state(
+    stack: Stack, error: NoSuchStackError, *, aside: bool, is_base: bool
+) -> tuple[dict[str, Any], ExitCode]:
     """Its state may be in another backend, or lost: what can be looked at without one is looked at all the same.
 
     Raises the error where nothing can: a cluster's objects are told by the state alone.
@@ -105,16 +111,16 @@ def _without_state(stack: Stack, error: NoSuchStackError, *, aside: bool) -> tup
 
         made = teardown.made_where(stack, [])
     ended = _processes_ended(stack)
-    left = _left_in_aws(stack, made)
+    left = _left_in_aws(stack, made, is_base=is_base)
     nothing = f"there is no stack {stack.name} in this backend: nothing was destroyed"
     _print([nothing, *lines(left or [])], aside=aside)
     facts = _facts(destroyed=False, ended=ended, kept_in_aws=[], left=left)
     return facts, ExitCode.OK if _nothing_matters(left) else ExitCode.FAILED
 
 
-def _left_in_aws(stack: Stack, made: "Made | None") -> list[Left] | None:
+def _left_in_aws(stack: Stack, made: "Made | None", *, is_base: bool) -> list[Left] | None:
     """None where it could not be looked at; only an eks stack can have left anything."""
-    if stack.config("platform") != "eks":
+    if stack.config("platform") != "eks" or (made is None and is_base):
         return []
     if made is None:
         note(f"AWS was not looked at: neither the state of stack {stack.name} nor its file names a region (aws:region)")

@@ -31,7 +31,7 @@ def down_env(env: str, *, as_json: bool) -> ExitCode:
     for number, name in enumerate(names, start=1):
         print(f"stack {name} ({number} of {len(names)})", file=sys.stderr, flush=True)
         try:
-            facts[name], code = down.destroyed(Stack(name), aside=as_json)
+            facts[name], code = down.destroyed(Stack(name), aside=as_json, is_base=name == env)
         except ReportedError as error:
             print(f"stack {name}: {error}", file=sys.stderr, flush=True)
             facts[name], code = {"destroyed": False, "left": None, "problem": str(error)}, ExitCode.FAILED

@@ -19,6 +19,8 @@ from efactl.stack import FOLDER, PROJECT, Stack
 from workload.errors import BadInputError
 
 Say = Callable[[str], None]
+# What `request` asks about, and what is then written into the file of a region's stack.
+_ASKED_FOR = ("gpuInstanceType", "gpuNodes", "gpuMarket")
 
 
 @dataclass(kw_only=True)
@@ -83,6 +85,11 @@ class Environment:
             say(line)
         resources = stack.settle(say, region=region, name=self.name_tag(region), access=self.access)
         self._note(region, resources)
+
+    def config(self, region: str) -> Callable[[str], Any]:
+        """The settings that a region's stack will have: its own where it has a file, but for what is asked for."""
+        own = Stack(self.stack_of(region)) if self.file(region).exists() else self.base
+        return lambda key: (self.base if key in _ASKED_FOR else own).config(key)
 
     def stack_of(self, region: str) -> str:
         return name_of(self.name, Place(region=region, zone="", zone_id=""))

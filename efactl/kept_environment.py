@@ -20,11 +20,12 @@ from workload.errors import BadInputError
 
 @dataclass(frozen=True, kw_only=True)
 class KeptEnvironment:
-    """`access` is as whom its own settings have AWS asked: zones' names and quotas are an account's. `regions` are the
-    stacks ENV-<region> that have a file, of the regions asked about."""
+    """`access` is as whom its own settings have AWS asked: zones' names and quotas are an account's. `sources` are the
+    stacks whose files a place may be written into or made from: ENV-<region> of the regions asked about, and ENV where
+    one of those has no file yet."""
 
     base: Stack
-    regions: tuple[Stack, ...]
+    sources: tuple[Stack, ...]
     access: Access
     files: KeptFiles
 
@@ -57,17 +58,18 @@ class KeptEnvironment:
             files={region: _settings(one.file) for region, one in there.items()},
             held={region: held_zones(cli.resources(one.name) or []) for region, one in there.items()},
         )
-        return cls(base=base, regions=tuple(there.values()), access=access, files=files)
+        fresh = regions is None or not set(regions) <= there.keys()
+        sources = (*there.values(), *([base] if fresh else []))
+        return cls(base=base, sources=sources, access=access, files=files)
 
     def request(self, asked: Request, given: Collection[str], say: Callable[[str], None]) -> Request:
-        """What of `asked` is not `given` is as the regions' files have it, else as the base does.
+        """What of `asked` is not `given` is as the files have it.
 
         Raises BadInputError where two files have it differently: one survey asks about one.
         """
-        stacks = self.regions or (self.base,)
-        own = {name: _one(name, stacks) for name in _SETTINGS if name not in given}
+        own = {name: _one(name, self.sources) for name in _SETTINGS if name not in given}
         request = replace(asked, **own)
-        where = f" (as {', '.join(stack.file.name for stack in stacks)} has it)" if own else ""
+        where = f" (as in {', '.join(stack.file.name for stack in self.sources)})" if own else ""
         say(f"asked about: {request.nodes} x {request.instance_type}, {request.market}{where}")
         return request
 

@@ -9,6 +9,7 @@ from efactl.stack import FOLDER, Stack
 from workload.errors import BadInputError, ReportedError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d+")
 
 
 def checked(env: str) -> str:
@@ -22,9 +23,10 @@ def region_stacks(env: str) -> dict[str, Stack]:
     """By region. ENV-<anything else> is an environment of its own, or a stack of nobody's."""
     found = {}
     for file in sorted(FOLDER.glob(f"Pulumi.{checked(env)}-*.yaml")):
-        stack = Stack(file.name.removeprefix("Pulumi.").removesuffix(".yaml"))
-        region = str(stack.foreign_config("aws:region") or "")
-        if stack.name == f"{env}-{region}":
+        name = file.name.removeprefix("Pulumi.").removesuffix(".yaml")
+        region = name.removeprefix(f"{env}-")
+        # By its name first: a file that is none of ours may be no YAML, or anything.
+        if _REGION.fullmatch(region) and (stack := Stack(name)).foreign_config("aws:region") == region:
             found[region] = stack
     return found
 

@@ -90,20 +90,17 @@ def _credentials(access: "Access") -> dict[str, str]:
 
 @contextmanager
 def _environment(credentials: Mapping[str, str]) -> Iterator[None]:
-    """This process's own with these credentials in place of those it has; none: with those.
-
-    A bucket's region is its own, whatever region the shell or the stack works in, so AWS is asked for it; where an
-    endpoint stands for AWS, which knows of none, the shell's stays.
-    """
+    """This process's own with these credentials in place of those it has; none: with those. A bucket's region is its
+    own, whatever region the shell or the stack works in."""
     from training.s3 import forget
-    from training.s3_environment import REGIONS, endpoint
+    from training.s3_environment import buckets_first
 
-    replaced = (*(CREDENTIALS if credentials else ()), *(() if endpoint() else REGIONS))
-    before = {name: os.environ.pop(name, None) for name in replaced}
+    before = {name: os.environ.pop(name, None) for name in (CREDENTIALS if credentials else ())}
     os.environ.update(credentials)
     forget()
     try:
-        yield
+        with buckets_first():
+            yield
     finally:
         for name, value in before.items():
             os.environ.pop(name, None)

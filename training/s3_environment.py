@@ -1,9 +1,12 @@
 """Where the environment says S3 is, and with whose credentials: as every AWS SDK reads it."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_asked_first = False
 
 
 def endpoint() -> str | None:
@@ -12,15 +15,34 @@ def endpoint() -> str | None:
 
 
 def region(bucket: str) -> str:
-    """Of the environment, else the bucket's own, which only AWS itself can be asked for."""
+    """Of the environment, else the bucket's own, which only AWS can be asked for; `buckets_first` turns that round.
+
+    Raises OSError where neither is known.
+    """
     told = next(filter(None, map(os.environ.get, REGIONS)), None)
-    if told:
+    if told and not (_asked_first and endpoint() is None):
         return told
     if endpoint():
         return "us-east-1"
     from pyarrow.fs import resolve_s3_region
 
-    return str(resolve_s3_region(bucket))
+    try:
+        return str(resolve_s3_region(bucket))
+    except OSError:
+        if told:
+            return told
+        raise
+
+
+@contextmanager
+def buckets_first() -> Iterator[None]:
+    """For whoever reads buckets of any region, whatever region the environment works in. Of all threads."""
+    global _asked_first
+    before, _asked_first = _asked_first, True
+    try:
+        yield
+    finally:
+        _asked_first = before
 
 
 def credentials_source() -> str | None:

@@ -101,8 +101,8 @@ def test_an_account_that_the_settings_do_not_allow_is_refused_whatever_the_state
 def test_an_account_that_the_settings_allow_is_taken_and_what_is_no_list_refused(aws: AwsServer) -> None:
     settings: dict[str, Any] = {"aws:region": "us-west-2", "aws:allowedAccountIds": [OTHER, MINE]}
     assert down.down(EksStack(**settings), as_json=False) == ExitCode.OK
-    settings["aws:allowedAccountIds"] = "12"
-    with pytest.raises(BadInputError, match="aws:allowedAccountIds: '12' is no list of accounts"):
+    settings["aws:allowedAccountIds"] = {"id": MINE}
+    with pytest.raises(BadInputError, match=r"aws:allowedAccountIds: '.*' is no list of accounts"):
         down.down(EksStack(**settings), as_json=False)
 
 
@@ -313,7 +313,8 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, li
     class Known(EksStack):
         def __init__(self, name: str) -> None:
             region = "us-east-1" if name == "env-us-east-1" else "us-west-2"
-            super().__init__(name, states[name] or [], **{"aws:region": region})
+            regions = {} if name == "env" and states[name] is None else {"aws:region": region}
+            super().__init__(name, states[name] or [], **regions)
 
         def resources(self) -> list[Mapping[str, Any]]:
             if states[self.name] is None:
@@ -367,6 +368,16 @@ def test_a_stack_that_this_backend_does_not_have_is_looked_for_in_the_account_al
     environment["env-us-east-1"] = None
     assert main(["down", "--env", "env"]) == ExitCode.OK
     assert "no stack env-us-east-1 in this backend" in capsys.readouterr().out
+    address(aws, "us-east-1", "ray-env-us-east-1")
+    assert main(["down", "--env", "env"]) == ExitCode.FAILED
+
+
+def test_settings_that_only_regions_stacks_are_made_from_have_no_region_to_look_in(
+    aws: AwsServer, environment: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment["env"] = None
+    assert main(["down", "--env", "env", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["stacks"]["env"]["left"] == []
     address(aws, "us-east-1", "ray-env-us-east-1")
     assert main(["down", "--env", "env"]) == ExitCode.FAILED
 

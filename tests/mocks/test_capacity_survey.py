@@ -454,7 +454,10 @@ def test_where_no_probe_was_answered_no_place_is_certain_and_nothing_is_written(
     account.faults = [Fault("CreateCapacityReservation", "RequestLimitExceeded", status=503, times=9)]
     said = efactl("--probe", "--write", "odd")
     assert said.code == 7
-    assert "no place is certain: no probe was answered to the end, and nothing was written" in said.err
+    assert (
+        "no place is certain: of those that are left no probe was answered to the end, and nothing was written"
+        in said.err
+    )
     assert "Best: us-west-2b (usw2-az1), which its probe left open." in said.out
     assert len(account.asked_for("CreateCapacityReservation")) == 4
     assert [one.name for one in environment.glob("Pulumi.odd*")] == ["Pulumi.odd.yaml"]
@@ -572,6 +575,13 @@ def test_regions_files_that_differ_in_what_is_asked_about_are_told_apart_by_the_
     assert account.calls == []
     assert efactl("--json", "--write", "odd", "--nodes", "2", regions="us-west-2,us-east-1").json["nodes"] == 2
     assert efactl("--json", "--write", "odd", regions="us-east-1").json["nodes"] == 3
+    # That of the third is to be made from the base.
+    said = efactl("--write", "odd", regions="us-west-2,eu-west-1")
+    assert said.code == 0
+    (environment / "Pulumi.odd.yaml").write_text(f"{ODD}  ray-train-efa:gpuNodes: 4\n")
+    said = efactl("--write", "odd", regions="us-west-2,eu-west-1")
+    assert said.code == 2
+    assert "gpuNodes is 2 in Pulumi.odd-us-west-2.yaml, 4 in Pulumi.odd.yaml: give --nodes" in said.err
 
 
 def test_a_backend_that_cannot_be_used_is_told_before_anything_is_paid(

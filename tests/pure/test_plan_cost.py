@@ -1,13 +1,15 @@
 """What a bring-up's plan counts for a place is what the stack of that place will count for itself."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
 
 from capacity.plan_cost import around_nodes, at_most
-from efactl import bring_up_plan
+from capacity.pulumi_cli import PulumiCli
+from efactl import bring_up_plan, environment, stack
 from efactl.bring_up_plan import Priced
 from efactl.stack import Stack
 from infra import cost
@@ -24,8 +26,8 @@ def no_settings_left() -> Iterator[None]:
 
 def example(**changes: Any) -> Callable[[str], Any]:
     """Settings of Pulumi.dev.yaml with changes, as a bring-up reads them."""
-    stack = Stack("dev")
-    return lambda key: changes[key] if key in changes else stack.config(key)
+    dev = Stack("dev")
+    return lambda key: changes[key] if key in changes else dev.config(key)
 
 
 def test_what_stands_around_the_nodes_is_counted_where_its_prices_are_known() -> None:
@@ -51,12 +53,12 @@ def test_what_stands_around_the_nodes_is_counted_where_its_prices_are_known() ->
 )
 def test_the_limit_that_the_plan_takes_a_place_by_is_the_stacks_own(changes: dict[str, Any]) -> None:
     zones = changes.get("vpcZones") or ("us-west-2a", "us-west-2b", "us-west-2c")
-    stack = cost.estimate(load(**changes), reserved=False, zones=zones)
+    counted = cost.estimate(load(**changes), reserved=False, zones=zones)
     most = at_most(example(**changes), "us-west-2")
     assert most is not None
-    cost.check_spending(stack, most)
+    cost.check_spending(counted, most)
     with pytest.raises(BadInputError):
-        cost.check_spending(stack, most - 0.0002)
+        cost.check_spending(counted, most - 0.0002)
 
 
 def test_no_limit_can_be_held_where_no_price_is_known() -> None:
@@ -85,3 +87,39 @@ def test_what_a_spot_place_costs_until_its_end_is_bounded_by_its_price_on_demand
     spot = Priced(place=WEST, nodes=3.0, around=0.41, most=most)
     lines = bring_up_plan.lines([spot], {}, {}, env="sp", what="2 x", reserves=False, hours=4.0, trains=False)
     assert f"until --ttl, in 4 h: {said}; then AWS takes the GPU nodes away" in lines
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("vpcEndpoints", "ecr", "vpcEndpoints is 'ecr': it is a list"),
+        ("vpcZones", "us-west-2a", "vpcZones is 'us-west-2a': it is a list"),
+        ("gpuNodes", "two", "gpuNodes is 'two': it is a whole number"),
+        ("systemNodes", "", "systemNodes is '': it is a whole number"),
+    ],
+)
+def test_a_setting_that_cannot_be_counted_with_is_told_by_its_name(setting: str, value: str, says: str) -> None:
+    with pytest.raises(BadInputError, match=says):
+        at_most(example(**{setting: value}), "us-west-2")
+
+
+def test_what_no_storage_asks_for_is_not_looked_at() -> None:
+    assert at_most(example(fsxGiB=""), "us-west-2") == at_most(example(), "us-west-2")
+
+
+def test_a_place_counts_by_the_file_of_its_region_and_by_what_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text((stack.FOLDER / "Pulumi.yaml").read_text())
+    texts = {"dev": "gpuNodes: 3", "dev-us-east-2": "gpuNodes: 4\n  ray-train-efa:eksStorage: fsx"}
+    for name, text in texts.items():
+        (tmp_path / f"Pulumi.{name}.yaml").write_text(
+            f"config:\n  ray-train-efa:platform: eks\n  ray-train-efa:{text}\n"
+        )
+    for module in (stack, environment):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    base = Stack("dev")
+    env = environment.Environment(name="dev", base=base, cli=PulumiCli(tmp_path), access=base.access())
+    east, west = env.config("us-east-2"), env.config("us-west-2")
+    assert (east("gpuNodes"), east("eksStorage")) == (3, "fsx")
+    assert (west("gpuNodes"), west("eksStorage")) == (3, base.config("eksStorage"))

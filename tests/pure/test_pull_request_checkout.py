@@ -1,5 +1,6 @@
 """The base of a pull request beside its head: what is installed for it, and what stays of it."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -36,6 +37,13 @@ def test_a_base_with_the_same_packages_has_the_projects_environment(project: Pat
     base = checkout.checked_out("main", tmp_path / "base", project)
     assert not (base / "installed").exists()
     assert (base / ".venv").is_symlink()
+
+
+def test_a_base_whose_folder_was_emptied_in_between_is_checked_out_again(project: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        base = checkout.checked_out("main", tmp_path / "base", project)
+        assert (base / "requirements.lock").exists()
+        shutil.rmtree(base)
 
 
 def test_a_base_with_other_packages_gets_its_own(project: Path, tmp_path: Path) -> None:

@@ -206,6 +206,25 @@ def test_a_bucket_is_asked_in_its_own_region_whatever_the_shells_is(
     assert (os.environ["AWS_REGION"], os.environ["AWS_DEFAULT_REGION"]) == ("us-west-2", "us-west-2")
 
 
+def test_the_shells_region_serves_where_a_buckets_own_cannot_be_asked_for(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unknown(bucket: str) -> str:
+        raise OSError("no way to AWS")
+
+    def file_system(**options: object) -> None:
+        raise OSError(f"this is {options['region']}")
+
+    monkeypatch.setattr(pyarrow.fs, "resolve_s3_region", unknown)
+    monkeypatch.setattr(pyarrow.fs, "S3FileSystem", file_system)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for region, says in (("cn-north-1", "this is cn-north-1"), ("", "no way to AWS")):
+        monkeypatch.setenv("AWS_REGION", region)
+        assert main(["runs", "list", "--from", "s3://teams-bucket/runs"]) != ExitCode.OK
+        assert says in capsys.readouterr().err
+
+
 def test_a_stack_that_is_no_more_keeps_its_records_and_one_that_never_was_is_a_mistake(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -106,8 +106,13 @@ def test_of_a_run_that_failed_its_error_its_log_and_a_report_are_kept(
 
 
 def test_a_measurement_beside_the_run_is_not_the_run() -> None:
-    assert run_among([("run-2", "job.log"), ("run-2", "error.txt"), ("bandwidth-1", "record.json")]) == "run-2"
-    assert run_among([("bandwidth-1", "job.log"), ("bandwidth-1", "record.json")]) is None
+    assert run_among(["run-2", "run-2", "bandwidth-1"], failed=True) == "run-2"
+    assert run_among(["bandwidth-1", "bandwidth-1"], failed=False) is None
+
+
+def test_a_measurement_that_ended_the_up_is_kept() -> None:
+    assert run_among(["bandwidth-1", "bandwidth-2"], failed=True) == "bandwidth-2"
+    assert run_among([], failed=True) is None
 
 
 def test_nodes_and_reservation_end_by_themselves_within_the_hours_given(

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None, project: Path = pins.PROJECT) -
     bound(project / f"Pulumi.{asked.stack}.yaml", datetime.now(UTC) + timedelta(hours=asked.hours))
     before = files(project)
     code = up(asked.stack, project)
-    kept = keep(asked.stack, project, asked.out, before)
+    kept = keep(asked.stack, project, asked.out, before, failed=code != 0)
     (asked.out / "summary.md").write_text(text(asked.stack, code, kept))
     return code
 
@@ -82,13 +82,13 @@ def files(project: Path) -> set[Path]:
     return {path for name in (RECORD, ERROR, LOG) for path in (project / "runs").glob(f"*/{name}")}
 
 
-def keep(stack: str, project: Path, out: Path, before: set[Path]) -> Kept | None:
+def keep(stack: str, project: Path, out: Path, before: set[Path], *, failed: bool) -> Kept | None:
     """Copies into `out` what the run of an `up` left, and a report of it; None where there was no run.
 
     `before` has the `files` that were there before the `up`.
     """
     made = sorted(files(project) - before, key=lambda path: (path.stat().st_mtime, path))
-    name = run_among([(path.parent.name, path.name) for path in made])
+    name = run_among([path.parent.name for path in made], failed=failed)
     if name is None:
         return None
     folder = project / "runs" / name

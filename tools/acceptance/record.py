@@ -6,7 +6,6 @@ from typing import Any
 
 from efactl.exit_codes import MEANINGS, ExitCode
 from tools.pull_request.comment import plain
-from workload.run_folder import ERROR
 
 _LONGEST_ERROR = 2000
 
@@ -28,12 +27,13 @@ def meaning(code: int) -> str:
         return "it was ended from outside" if code < 0 or code > 128 else "something failed"
 
 
-def run_among(made: Sequence[tuple[str, str]]) -> str | None:
-    """The run whose files, (run, file) with the newest last, an `up` has made; None where it came to none."""
-    # A preflight that went well is not the run; where it failed there is no other.
-    runs = [run for run, file in made if "bandwidth" not in run]
-    failed = [run for run, file in made if file == ERROR]
-    return next(reversed(runs or failed), None)
+def run_among(made: Sequence[str], *, failed: bool) -> str | None:
+    """The run, of those that an `up` has made files of, the newest last; None where it came to none.
+
+    A preflight is not the run, but all that there is where an `up` failed by it.
+    """
+    runs = [run for run in made if "bandwidth" not in run]
+    return next(reversed(runs or (made if failed else ())), None)
 
 
 def text(stack: str, code: int, kept: Kept | None) -> str:

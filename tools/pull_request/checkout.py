@@ -15,6 +15,7 @@ def checked_out(commit: str, folder: Path, project: Path = pins.PROJECT) -> Path
 
     Where its packages are others than the project's it installs them, which runs their code: not beside credentials.
     """
+    git(project, "worktree", "prune")  # a runner of one's own keeps the repository and empties such folders
     git(project, "worktree", "add", "--detach", "--quiet", str(folder), commit)
     lock = pins.LOCK.name
     if (folder / lock).exists() and (folder / lock).read_bytes() == (project / lock).read_bytes():
