@@ -12,6 +12,7 @@ the marker comes last when a checkpoint is made, and goes first when one is dele
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +110,8 @@ def require_complete(location: str, argument: str = "--resume_from") -> Folder:
     try:
         if not folder.exists():
             raise TrainingError(f"{argument} {location}: no such directory")
+        with suppress(FileNotFoundError, ValueError):
+            folder.read_json(MARKER)  # of which an outage is no damage
         reason = why_incomplete(folder)
     except OSError as error:
         raise TrainingError(f"{argument} {location}: cannot be read: {error}") from error

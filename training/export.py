@@ -115,16 +115,19 @@ def take_over(location: str, owner: str) -> None:
 def check_shared(location: str, owner: str) -> None:
     """For every rank, before anything is trained. Raises TrainingError where it does not see what was taken over."""
     to = open_folder(location)
+    told: OSError | None = None
     try:
         seen_whole(to, {OWNER: 1})
         shared = to.read_json(OWNER) == owner
-    except (OSError, ValueError):
+    except ValueError:
         shared = False
+    except OSError as error:
+        shared, told = False, error
     if not shared:
         raise TrainingError(
             f"--export_to {location}: node {socket.gethostname()} does not see what the driver wrote there: "
             "name storage that all nodes share"
-        )
+        ) from told
 
 
 def export_from_ranks(checkpoint: Folder, location: str, dtype: str, owner: str) -> None:

@@ -33,6 +33,7 @@ def find_hub_files(dataset: str, suffixes: Sequence[str], argument: str = "--dat
     """
     name, configuration, split = _parts(dataset)
     told: list[str] = []
+    there: list[str] = []
     for revision in (CONVERTED, "main"):
         try:
             commit, sizes = _list(name, revision)
@@ -42,7 +43,10 @@ def find_hub_files(dataset: str, suffixes: Sequence[str], argument: str = "--dat
         paths = [path for path in sizes if path.endswith(tuple(suffixes))]
         try:
             if revision == CONVERTED:
-                configuration = configuration_of(paths, configuration)
+                there = sorted({path.partition("/")[0] for path in paths})
+                configuration = configuration_of(there, configuration)
+            elif there == [configuration] and not any(f"/{configuration}/" in f"/{path}" for path in paths):
+                configuration = None  # The only one needs no folder of its own.
             chosen = select_files(paths, configuration, split, converted=revision == CONVERTED)
         except SeveralConfigurationsError as error:
             raise TrainingError(f"{argument} {dataset}: {error}") from error
@@ -60,16 +64,13 @@ def local_copy(files: HubFiles, path: str) -> Path:
     return Path(hf_hub_download(files.repository, path, repo_type="dataset", revision=files.commit))
 
 
-def configuration_of(paths: Iterable[str], named: str | None) -> str | None:
-    """Of the converted branch: None where there is but one. Raises SeveralConfigurationsError."""
-    folders = sorted({path.partition("/")[0] for path in paths})
-    if len(folders) < 2:
-        return None if named in folders else named
-    if named is not None:
+def configuration_of(there: Sequence[str], named: str | None) -> str | None:
+    """Of those that there are; None where that is not known. Raises SeveralConfigurationsError."""
+    if named is not None or not there:
         return named
-    if "default" not in folders:
-        raise SeveralConfigurationsError(f"name one of the configurations {', '.join(folders)}")
-    return "default"
+    if len(there) > 1 and "default" not in there:
+        raise SeveralConfigurationsError(f"name one of the configurations {', '.join(there)}")
+    return "default" if len(there) > 1 else there[0]
 
 
 def select_files(paths: Iterable[str], configuration: str | None, split: str, *, converted: bool) -> list[str]:

@@ -63,7 +63,7 @@ class ModelShape:
 
         `parameters` is how many the model really has, by which experts and layers without a gate are told.
         """
-        if not config.keys() >= _NEEDED:
+        if not all(isinstance(config.get(name), int) for name in _NEEDED):
             return None
         shape = cls.of(config)
         return shape if abs(shape.parameters - parameters) <= _NORMS_SHARE * parameters else None

@@ -46,7 +46,7 @@ def open_model(config: TrainConfig) -> UnfilledModel:
         module: Any = model_on_meta(directory)
         files = weight_files(directory)
     except (OSError, ValueError) as error:
-        raise _cannot_be_loaded(config, error) from error
+        raise _cannot_be_loaded(config, error) from _cause(error)
     reason = why_not_by_shards(module, files)
     if reason is not None:
         return UnfilledModel(load_model(config), lambda device: None, reason)
@@ -71,7 +71,7 @@ def _pretrained(config: TrainConfig) -> LanguageModel:
     try:
         module: Any = AutoModelForCausalLM.from_pretrained(config.model_id, dtype=torch.float32)
     except (OSError, ValueError) as error:
-        raise _cannot_be_loaded(config, error) from error
+        raise _cannot_be_loaded(config, error) from _cause(error)
     module.config.use_cache = False
     _check_length(config, module)
     return LanguageModel(module, module.config.vocab_size)
@@ -79,6 +79,11 @@ def _pretrained(config: TrainConfig) -> LanguageModel:
 
 def _cannot_be_loaded(config: TrainConfig, error: BaseException) -> TrainingError:
     return TrainingError(f"--model_id {config.model_id}: cannot be loaded: {first_line(error)}")
+
+
+def _cause(error: Exception) -> Exception:
+    """transformers raises an OSError of no number for a file that is bad: no storage that may be back tomorrow."""
+    return error if getattr(error, "errno", None) is not None else ValueError(first_line(error))
 
 
 def _check_length(config: TrainConfig, module: Any) -> None:

@@ -145,6 +145,9 @@ class LocalFolder(Folder):
         return self.path.is_dir()
 
     def remove(self) -> None:
+        if self.path.is_symlink():  # what it leads to is somebody else's
+            self.path.unlink()
+            return
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 

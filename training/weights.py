@@ -1,6 +1,7 @@
 """A model that exists as shapes first, is sharded so, and then reads from safetensors files what a rank owns."""
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from training.errors import TrainingError, first_line
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _GENERATION = "generation_config.json"
+_log = logging.getLogger(__name__)
 
 
 def model_directory(model_id: str) -> Path:
@@ -24,11 +26,16 @@ def model_directory(model_id: str) -> Path:
     if Path(model_id).is_dir():
         return Path(model_id)
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
+    what = f"--model_id {model_id}: cannot be downloaded"
     try:
         return Path(snapshot_download(model_id, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"]))
+    except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError) as error:
+        raise TrainingError(f"{what}: {first_line(error)}") from None
     except Exception as error:
-        raise TrainingError(f"--model_id {model_id}: cannot be downloaded: {first_line(error)}") from error
+        # A network that broke off has errors of its client's own.
+        raise TrainingError(f"{what}: {first_line(error)}") from OSError(first_line(error))
 
 
 def model_on_meta(directory: Path, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
@@ -43,7 +50,10 @@ def model_on_meta(directory: Path, dtype: torch.dtype = torch.float32) -> torch.
         module: torch.nn.Module = AutoModelForCausalLM.from_config(config, dtype=dtype)
     config.use_cache = False
     if (directory / _GENERATION).is_file():
-        module.generation_config = GenerationConfig.from_pretrained(directory)
+        try:
+            module.generation_config = GenerationConfig.from_pretrained(directory)
+        except Exception as error:  # as from_pretrained passes over it: training needs none of it
+            _log.warning("%s/%s is not carried along: %s", directory, _GENERATION, first_line(error))
     return module
 
 

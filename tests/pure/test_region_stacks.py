@@ -85,9 +85,9 @@ def test_an_up_that_would_make_a_second_cluster_is_refused(
     assert brought_up == ["dev"]
 
 
-def test_a_file_that_is_no_regions_is_not_read(states: States, brought_up: list[str]) -> None:
+def test_a_file_that_is_no_regions_is_not_read(states: States, brought_up: list[str], tmp_path: Path) -> None:
     states["dev-us-east-2"] = []
-    (region_stacks.FOLDER / "Pulumi.dev-scratch.yaml").write_text("config: [")
+    (tmp_path / "Pulumi.dev-scratch.yaml").write_text("config: [")
     assert main(["up", "-s", "dev"]) == ExitCode.OK
     assert brought_up == ["dev"]
 

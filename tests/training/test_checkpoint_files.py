@@ -95,6 +95,18 @@ def test_a_checkpoint_named_by_the_user_must_be_whole(place: Folder, state: str)
         require_complete(f"{place}/step-000010")
 
 
+def test_storage_that_is_out_makes_no_checkpoint_incomplete(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = checkpoint(place, 10)
+
+    def out(*_: object) -> None:
+        raise TimeoutError("out of reach")
+
+    monkeypatch.setattr(type(named), "read_json", out)
+    with pytest.raises(TrainingError, match=f"--resume_from {named}: cannot be read: out of reach") as told:
+        require_complete(str(named))
+    assert isinstance(told.value.__cause__, OSError)
+
+
 def test_a_whole_checkpoint_named_by_the_user_is_found_also_with_a_slash_at_its_end(place: Folder) -> None:
     assert require_complete(f"{checkpoint(place, 10)}/") == step_folder(place, 10)
 

@@ -249,9 +249,15 @@ def test_a_newer_export_takes_the_place_of_all_of_the_older_one_and_of_nothing_e
     export.take_over(str(tmp_path / "link"), "/shared run-1")
     for name in ("model-00001-of-00002.safetensors", "model.safetensors.index.json", "config.json"):
         (kept / name).write_text("of an earlier export")
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "thesis.txt").write_text("years of work")
+    (kept / "best").symlink_to(others)
+    (kept / "gone").symlink_to(tmp_path / "nowhere")
     ranks.run_ranks(2, exported_again, tmp_path, trained / "checkpoint")
     assert not list(tmp_path.glob("told-*"))
     assert {"config.json", "model.safetensors", export.OWNER} <= {path.name for path in kept.iterdir()}
+    assert (others / "thesis.txt").exists() and not {"best", "gone"} & {path.name for path in kept.iterdir()}
     assert not list(kept.glob("model*-of-*")) and not list(kept.glob("*.index.json"))
     assert logits_of(kept).shape[-1] == 100
     assert kept.stat().st_mode & 0o7777 == 0o2775 and (tmp_path / "link").is_symlink()

@@ -114,6 +114,15 @@ def test_a_split_that_the_hub_converted_in_part_is_read_whole_from_main_or_asked
         assert list(find_files(whole).sizes) == ["data/train-0000.parquet"]
 
 
+def test_a_configuration_keeps_to_its_folder_in_main_where_it_has_one(cache: Path) -> None:
+    downloaded(cache, CONVERTED, {"en/partial-train/0000.parquet": ["one"]})
+    downloaded(
+        cache, "main", {path: ["one"] for path in ("en/train-0.parquet", "raw/fr/train-0.parquet", "train.parquet")}
+    )
+    for dataset in ("hf:someone/texts:en", "hf:someone/texts"):
+        assert list(find_files(dataset).sizes) == ["en/train-0.parquet"]
+
+
 def test_configurations_of_which_none_was_named_are_not_mixed(cache: Path) -> None:
     downloaded(cache, CONVERTED, {path: ["a"] for path in TWO_CONFIGURATIONS})
     downloaded(cache, "main", {"en/train.parquet": ["a"], "fr/train.parquet": ["b"]})

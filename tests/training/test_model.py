@@ -11,7 +11,8 @@ from tests.training.small_model import save_small_model
 from training.causal_loss import CausalLoss
 from training.config import TrainConfig
 from training.data import open_dataset
-from training.errors import TrainingError
+from training.errors import FinalError, TrainingError
+from training.failure import final_unless_outage
 from training.model import LanguageModel, load_model, open_model
 from training.model_files import model_files, tokenizer_of
 from training.model_source import check_model_exists
@@ -93,6 +94,13 @@ def test_how_a_model_generates_goes_into_its_checkpoints_however_it_was_loaded(t
         assert {name: carried.get(name) for name in asked} == asked
 
 
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"max_new_tokens": 0, "num_beams": 4, "num_return_sequences": 8}'])
+def test_settings_for_generating_that_cannot_be_read_keep_no_model_from_training(damaged: str, tmp_path: Path) -> None:
+    save_small_model(tmp_path)
+    (tmp_path / "generation_config.json").write_text(damaged)
+    assert "generation_config.json" in model_files(open_model(config(model_id=tmp_path, seq_len=16)).model.module)
+
+
 def test_a_model_opened_without_its_weights_is_filled_with_them(tmp_path: Path) -> None:
     weights = save_small_model(tmp_path)
     unfilled = open_model(config(model_id=tmp_path, seq_len=16))
@@ -117,7 +125,7 @@ def test_a_model_without_safetensors_is_read_whole_and_the_reason_told(tmp_path:
 def test_a_damaged_config_is_refused_in_one_line(opened: Callable[[TrainConfig], object], tmp_path: Path) -> None:
     save_small_model(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(TrainingError, match=f"--model_id {tmp_path}: cannot be loaded: "):
+    with pytest.raises(FinalError, match=f"--model_id {tmp_path}: cannot be loaded: "), final_unless_outage():
         opened(config(model_id=tmp_path, seq_len=16))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from training.memory_plan import ModelShape
 from training.model_shape import model_flops_per_token, parameters_of, shape_of
 
 
@@ -38,3 +39,9 @@ def test_a_token_s_operations_are_counted_by_what_the_model_really_has(model_typ
 @pytest.mark.parametrize("model_type", ["mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss"])
 def test_where_a_token_sees_some_experts_only_nothing_is_claimed(model_type: str) -> None:
     assert model_flops_per_token(model(model_type, num_hidden_layers=2), 512) is None
+
+
+def test_a_config_whose_sizes_are_no_numbers_has_no_plan() -> None:
+    """As Gemma 3n's, whose layers differ."""
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "vocab_size": 16}
+    assert ModelShape.found_in({**sizes, "intermediate_size": [16, 32]}, 1000) is None

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 
@@ -8,7 +9,8 @@ from tests.training import weight_ranks
 from tests.training.ranks import run_ranks
 from tests.training.small_model import save_small_model
 from tests.training.step_ranks import CPU
-from training.errors import TrainingError
+from training.errors import FinalError, TrainingError
+from training.failure import final_unless_outage
 from training.weights import load_shards, model_directory, model_on_meta, weight_files, why_not_by_shards
 
 
@@ -63,8 +65,21 @@ def test_weights_of_another_shape_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_directory_is_its_own_and_a_model_that_cannot_be_fetched_is_refused(tmp_path: Path) -> None:
     assert model_directory(str(tmp_path)) == tmp_path
-    with pytest.raises(TrainingError, match="--model_id no such model: "):
+    with pytest.raises(FinalError, match="--model_id no such model: "), final_unless_outage():
         model_directory("no such model")
+
+
+def test_a_download_that_broke_off_is_worth_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ReadTimeout(Exception):
+        """As the hub's HTTP client has it: no OSError."""
+
+    def broken(*_: object, **__: object) -> str:
+        raise ReadTimeout("the read timed out")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", broken)
+    with pytest.raises(TrainingError, match="cannot be downloaded: the read timed out") as told, final_unless_outage():
+        model_directory("someone/model")
+    assert not isinstance(told.value, FinalError)
 
 
 def test_no_rank_holds_the_whole_model_while_it_loads(tmp_path: Path) -> None:
