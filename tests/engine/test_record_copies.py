@@ -58,7 +58,9 @@ def test_a_place_that_is_set_later_is_no_run_and_gets_the_last_one(project: Proj
     assert done.returncode == 0, done.stdout
     assert f"run {run} copied to s3://{BUCKET}/team/{run}" in done.stdout
     assert record_in(s3, run)["quality"]["passed"] is True
-    assert sorted(s3.keys(f"team/{run}/")) == [f"team/{run}/job.log", f"team/{run}/record.json"]
+    assert sorted(s3.keys(f"team/{run}/")) == [
+        f"team/{run}/{name}" for name in ("begun.json", "job.log", "record.json")
+    ]
 
 
 def test_an_unchanged_up_is_no_change_and_needs_no_bucket(project: Project) -> None:
@@ -103,7 +105,9 @@ def test_a_job_that_fails_leaves_its_error_and_its_log_there(project: Project, s
     project.set(jobEnv={"QUICK_END": "fail"})
     assert project.up().returncode != 0
     (failed,) = set(project.runs()) - before
-    assert sorted(s3.keys(f"team/{failed}/")) == [f"team/{failed}/error.txt", f"team/{failed}/job.log"]
+    assert sorted(s3.keys(f"team/{failed}/")) == [
+        f"team/{failed}/{name}" for name in ("begun.json", "error.txt", "job.log")
+    ]
     project.set(jobEnv=None)
     assert project.up().returncode == 0
 
