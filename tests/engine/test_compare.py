@@ -93,6 +93,7 @@ def test_changed_training_code_is_refused(project: Project) -> None:
     assert "training/ is not what the stack's last run ran" in done.stderr
 
 
+@pytest.mark.full
 def test_a_stack_setting_makes_one_after_the_job_and_a_changed_minimum_only_judges_again(project: Project) -> None:
     project.set(compareRepeats=3)
     assert project.changes() == {"compare": "create", "compare-gate": "create"}

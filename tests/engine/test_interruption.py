@@ -71,7 +71,9 @@ def providers(project: Project) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGKILL]
+)
 def test_the_next_up_follows_the_job_that_an_interrupted_one_started(project: Project, number: signal.Signals) -> None:
     project.set(jobRunId=f"run {number.name}")
     release = held(project)
@@ -182,7 +184,9 @@ def test_destroy_in_mid_run_ends_job_and_cluster(project: Project) -> None:
     assert project.state() == []
 
 
-@pytest.mark.parametrize("delay", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "delay", [pytest.param(0.0, marks=pytest.mark.full), 1.0, pytest.param(2.0, marks=pytest.mark.full)]
+)
 def test_killed_while_the_cluster_starts_nothing_of_it_is_left(tmp_path: Path, delay: float) -> None:
     project = Project(tmp_path / "project")
     directory = local_nodes.cluster_directory(project.folder, project.stack)

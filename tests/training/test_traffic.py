@@ -83,7 +83,9 @@ def test_what_must_move_is_what_fsdp_really_gathers_and_reduces(case: ranks.Traf
 
 
 @pytest.mark.parametrize("nodes", [(0, 0, 1, 1), (0, 1)], ids=["two ranks a node", "one rank a node"])
-@pytest.mark.parametrize("precision", ["fp32", "mixed", "bf16"])
+@pytest.mark.parametrize(
+    "precision", [pytest.param("fp32", marks=pytest.mark.full), "mixed", pytest.param("bf16", marks=pytest.mark.full)]
+)
 def test_what_must_move_under_hybrid_sharding_is_what_is_summed_up_between_nodes(
     precision: str, nodes: tuple[int, ...], tmp_path: Path
 ) -> None:
