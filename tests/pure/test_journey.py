@@ -1,6 +1,7 @@
 """How a bring-up ends: what is chained, what is set, and what is told where nothing was changed."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -121,6 +122,9 @@ def test_a_bring_up_that_changes_nothing_tells_its_plan_as_json(
             return Request(regions=regions, max_hourly=max_hourly)
 
         def look(self) -> None: ...
+
+        def config(self, region: str) -> Callable[[str], Any]:
+            return self.base.config
 
     monkeypatch.setattr(Environment, "of", lambda _name: Dear())
     monkeypatch.setattr(bring_up, "survey", lambda *_, **__: ())
