@@ -1,10 +1,9 @@
 """PURE: the accounts that a stack may be in, by its own setting."""
 
-import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
+from capacity.structured import structured
 from workload.errors import BadInputError, ReportedError
 
 SETTING = "aws:allowedAccountIds"
@@ -12,10 +11,7 @@ SETTING = "aws:allowedAccountIds"
 
 def allowed_accounts(setting: Callable[[str], Any]) -> tuple[str, ...]:
     """As a stack's own settings name them, empty for any; `setting` gives one by its full name, None where not set."""
-    given = setting(SETTING)
-    if isinstance(given, str):  # as `pulumi config set` leaves it without --path
-        with suppress(ValueError):
-            given = json.loads(given)
+    given = structured(setting(SETTING))
     if isinstance(given, str | int) and given:
         given = [given]
     given = given or []

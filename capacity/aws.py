@@ -1,11 +1,10 @@
 """Where boto3's sessions and clients are made: as whom, with which patience, and what is said when AWS refuses."""
 
 import functools
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ from botocore.exceptions import (  # type: ignore[import-untyped]
 from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 
 from capacity.causes import Cause, Sorted, cause_of
+from capacity.structured import structured
 from workload.errors import BadInputError, ReportedError
 
 # For questions that name no region; the identity is the same in each of a partition.
@@ -70,10 +70,7 @@ AS_ENVIRONMENT = Access()
 
 def access_of(setting: Callable[[str], Any]) -> Access:
     """As a stack's own settings have it; `setting` gives one by its full name, None where it is not set."""
-    roles = setting("aws:assumeRoles") or []
-    if isinstance(roles, str):  # as `pulumi config set` leaves it without --path
-        with suppress(ValueError):
-            roles = json.loads(roles)
+    roles = structured(setting("aws:assumeRoles") or [])
     if not isinstance(roles, list):
         raise BadInputError(f"aws:assumeRoles: '{roles}' is no list of {{roleArn: arn:...}}")
     arns = [str(role.get("roleArn", "")) for role in roles if isinstance(role, dict)]

@@ -2,11 +2,10 @@
 program itself does (infra/cost.py), which shows it in each preview and holds maxHourlyUsd against it.
 """
 
-import json
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
+from capacity.structured import structured
 from infra import cost
 from infra.eks_settings import EksStorageSettings, NetworkSettings, SystemNodesSettings
 from infra.prices import prices_of
@@ -76,10 +75,7 @@ def _number(config: Config, key: str) -> int:
 
 
 def _texts(config: Config, key: str) -> tuple[str, ...]:
-    """A list, or its JSON text, as `pulumi config set` leaves it without --path."""
-    value = config(key) or []
-    with suppress(ValueError):
-        value = json.loads(value) if isinstance(value, str) else value
+    value = structured(config(key) or [])
     if not isinstance(value, list):
         raise BadInputError(f"{key} is '{value}': it is a list (`pulumi config set --path '{key}[0]' ...`)")
     return tuple(map(str, value))
