@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,16 @@ from workload.kubernetes_access import ANSWER_S, CONNECT_S, KubernetesAccess, ex
 
 HTTP_ERRORS = 400
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, GONE = 401, 403, 404, 410
+# One that has just started ("storage is (re)initializing"), or is busy; it has done nothing of what was asked.
+TOO_MANY_REQUESTS, UNAVAILABLE = 429, 503
+LATER_S = 10.0
 
 
 class KubernetesApi:
     """One user's calls to one API server; `calls` counts them. Threads may share it.
 
-    Every method raises KubernetesError, which names what was being done.
+    Every method asks again for LATER_S where the server says when to, and raises KubernetesError, which names what was
+    being done.
     """
 
     def __init__(self, access: KubernetesAccess) -> None:
@@ -72,22 +77,30 @@ class KubernetesApi:
         import urllib3
         from kubernetes.client import ApiException
 
-        with self._counting:
-            self.calls += 1
         client = self._client
         _, url, headers, _, _ = client.param_serialize(
             method, path, query_params=list(query.items()), header_params={}, auth_settings=["BearerToken"]
         )
         headers |= {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
-        answer = client.rest_client.pool_manager.request(
-            method,
-            url,
-            headers=headers,
-            body=None if body is None else json.dumps(body).encode(),
-            timeout=urllib3.Timeout(connect=CONNECT_S, read=silence_s),
-            retries=False,
-            preload_content=False,
-        )
+        deadline = time.monotonic() + LATER_S
+        while True:
+            with self._counting:
+                self.calls += 1
+            answer = client.rest_client.pool_manager.request(
+                method,
+                url,
+                headers=headers,
+                body=None if body is None else json.dumps(body).encode(),
+                timeout=urllib3.Timeout(connect=CONNECT_S, read=silence_s),
+                retries=False,
+                preload_content=False,
+            )
+            pause = later(answer.status, answer.headers)
+            if pause is None or time.monotonic() + pause > deadline:
+                break
+            answer.drain_conn()
+            answer.release_conn()
+            time.sleep(pause)
         whole = False
         try:
             if answer.status >= HTTP_ERRORS:
@@ -99,3 +112,11 @@ class KubernetesApi:
         finally:
             # A stream left half-way must not go back to the pool: its rest would be the next call's answer.
             answer.release_conn() if whole else answer.close()
+
+
+def later(status: int, headers: Mapping[str, str]) -> float | None:
+    """Seconds after which the API server wants to be asked again, as client-go has it; None where its answer stands."""
+    said = headers.get("Retry-After", "")
+    if status not in (TOO_MANY_REQUESTS, UNAVAILABLE) or not said.isdecimal():
+        return None
+    return max(0.1, float(said))

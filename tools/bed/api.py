@@ -2,12 +2,14 @@
 
 import json
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
 import urllib3
 
 from tools.bed.errors import BedError
+from workload.kubernetes_api import LATER_S, later
 
 _COLLECTIONS = {
     "Namespace": "/api/v1/namespaces",
@@ -60,10 +62,17 @@ class Api:
         if accept:
             headers["Accept"] = accept
         data = None if body is None else json.dumps(body).encode()
-        try:
-            answer = self._pool.request(method, f"{self._server}{path}", body=data, headers=headers)
-        except urllib3.exceptions.HTTPError as error:
-            raise BedError(f"{method} {path}: the bed's API server gives no answer: {error}") from None
+        deadline = time.monotonic() + LATER_S
+        while True:
+            try:
+                answer = self._pool.request(method, f"{self._server}{path}", body=data, headers=headers)
+            except urllib3.exceptions.HTTPError as error:
+                raise BedError(f"{method} {path}: the bed's API server gives no answer: {error}") from None
+            pause = later(answer.status, answer.headers)
+            if pause is None or time.monotonic() + pause > deadline:
+                break
+            # An API server that is ready may still be opening the storage of one resource or another.
+            time.sleep(pause)
         if answer.status >= 300:
             raise ApiError(f"{method} {path}: HTTP {answer.status}: {answer.data.decode()[:600]}", answer.status)
         content_: dict[str, Any] = json.loads(answer.data)
