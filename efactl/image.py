@@ -73,11 +73,15 @@ def _lines(check: ImageCheck) -> Iterator[str]:
     else:
         yield f"  last good run   {plain(good.id)}, {minute(good.started)} UTC"
         yield f"    it ran        {', '.join(good.image_digests)}"
+        if check.elsewhere and check.proven:
+            yield f"    of another repository than the setting's: {check.proven.repository_name}"
     if check.pinned:
         yield f"  pinned to       {_named(check.pinned)}"
     if check.tag:
         yield f"  the tag is now  {_named(check.tag)}"
     yield f"{check.state}: {_meaning(check)}"
+    if check.problem and check.state != "unknown":
+        yield f"note: {check.problem}"
     for change, what in ((check.keep, "to stay on the proven image"), (check.update, "to take what the tag is now")):
         if change is not None:
             yield f"{what}, one line for a review:"
@@ -88,7 +92,7 @@ def _lines(check: ImageCheck) -> Iterator[str]:
 
 
 def _meaning(check: ImageCheck) -> str:
-    if check.problem:
+    if check.state == "unknown":
         return check.problem
     if check.state == "unproven":
         return "no run tells what this image does"

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from workload.image_reference import ImageReference, Manifest
+from workload.errors import BadInputError
+from workload.image_reference import ImageReference, Manifest, parse
 from workload.recorded_run import RecordedRun
 
 SETTING = "rayImage"
@@ -24,7 +25,8 @@ class Change:
 @dataclass(frozen=True, kw_only=True)
 class ImageCheck:
     """`tag` is what the setting's tag points at, `pinned` what its digest is; None where it has none, or where the
-    registry could not be asked, for a `reason` that `problem` puts into words."""
+    registry could not be asked, for a `reason` that `problem` puts into words. A `problem` may leave the `state` known.
+    """
 
     stack: str
     project: str
@@ -42,7 +44,9 @@ class ImageCheck:
     @property
     def state(self) -> State:
         """`same` where an `up` would run what the last good run ran; `unproven` where there is no good run."""
-        if self.problem or self.would_run is None:
+        if self._pin_is_proven:
+            return "same"
+        if self.would_run is None:
             return "unknown"
         if self.good is None:
             return "unproven"
@@ -54,15 +58,29 @@ class ImageCheck:
         return self.tag is not None and self.good is not None and not self._ran(self.tag)
 
     @property
-    def keep(self) -> Change | None:
-        """To the proven image, where the setting does not name it already."""
+    def proven(self) -> ImageReference | None:
+        """What the last good run ran, in the repository that it came from; None where that is no one image."""
         if self.good is None or len(self.good.image_digests) != 1:
             return None
-        proven = self.good.image_digests[0]
-        held = self.setting.digest
-        if held == proven or (held and self.pinned and self.pinned.is_image(proven)):
+        try:
+            return parse(self.good.image or "").pinned(self.good.image_digests[0])
+        except BadInputError:
             return None
-        return self._change(proven, f"proven by {self.good.id}")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the last good run's image came from another repository than the setting's."""
+        return self.proven is not None and self.proven.repository_name != self.setting.repository_name
+
+    @property
+    def keep(self) -> Change | None:
+        """To the proven image, where the setting does not name it already."""
+        if self.good is None or self.proven is None or self.proven.digest is None:
+            return None
+        held = self.setting.digest
+        if held == self.proven.digest or (held and self.pinned and self.pinned.is_image(self.proven.digest)):
+            return None
+        return self._change(self.proven, f"proven by {self.good.id}")
 
     @property
     def update(self) -> Change | None:
@@ -71,7 +89,7 @@ class ImageCheck:
             return None
         old = ", ".join(self.good.image_digests) if self.good else self.setting.digest
         of = f" of {self.good.id}" if self.good else ""
-        return self._change(self.tag.digest, f"was {old}{of}" if old else "")
+        return self._change(self.setting.pinned(self.tag.digest), f"was {old}{of}" if old else "")
 
     def as_json(self) -> dict[str, Any]:
         good, keep, update = self.good, self.keep, self.update
@@ -95,12 +113,17 @@ class ImageCheck:
             "update": update and update.as_json(),
         }
 
+    @property
+    def _pin_is_proven(self) -> bool:
+        """What a digest names is known without its registry, unless that says that it has no such thing."""
+        gone = self.reason == "absent" and self.pinned is None
+        return self.good is not None and self.good.image_digests == [self.setting.digest] and not gone
+
     def _ran(self, manifest: Manifest) -> bool:
         digests = self.good.image_digests if self.good else []
         return bool(digests) and all(manifest.is_image(digest) for digest in digests)
 
-    def _change(self, digest: str, comment: str) -> Change:
-        reference = self.setting.pinned(digest)
+    def _change(self, reference: ImageReference, comment: str) -> Change:
         return Change(
             command=f"pulumi config set {SETTING} {reference} -s {self.stack}",
             yaml=f"{self.project}:{SETTING}: {reference}{f'  # {comment}' if comment else ''}",

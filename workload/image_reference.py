@@ -25,7 +25,12 @@ class ImageReference:
 
     def __str__(self) -> str:
         tag = f":{self.tag}" if self.tag else ""
-        return f"{self.registry}/{self.repository}{tag}{f'@{self.digest}' if self.digest else ''}"
+        return f"{self.repository_name}{tag}{f'@{self.digest}' if self.digest else ''}"
+
+    @property
+    def repository_name(self) -> str:
+        """With its registry: digests are of one such place."""
+        return f"{self.registry}/{self.repository}"
 
     @property
     def on_loopback(self) -> bool:

@@ -137,13 +137,57 @@ def test_a_registry_that_does_not_tell_has_an_exit_of_its_own(status: int, reaso
     assert f"\nunknown: registry 127.0.0.1:{bench.registry.port} " in text
 
 
-def test_a_pin_to_the_proven_image_needs_no_change_whatever_the_registry_tells(bench: Bench) -> None:
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+def test_a_pin_to_the_proven_image_is_the_same_whatever_keeps_the_registry_from_telling(
+    status: int, bench: Bench
+) -> None:
     digest = bench.registry.push("v1", "one")
     bench.ran("good-1", digest)
     bench.set(f"{bench.reference}@{digest}")
-    bench.registry.answers["HEAD"] = (503, {})
+    bench.registry.answers["HEAD"] = (status, {})
     code, told = bench.check()
-    assert (code, told["state"], told["keep"]) == (1, "unknown", None)
+    assert (code, told["state"], told["keep"]) == (0, "same", None)
+    assert told["problem"]["message"]
+    text = bench.text()[1]
+    assert "\nsame: an `up` would run the image of the last good run\nnote: registry 127.0.0.1:" in text
+
+
+def test_a_pin_that_the_registry_no_longer_has_is_not_the_same(bench: Bench) -> None:
+    gone = f"sha256:{'a' * 64}"
+    bench.ran("good-1", gone)
+    bench.set(f"{bench.reference}@{gone}")
+    code, told = bench.check()
+    assert (code, told["state"], told["problem"]["reason"]) == (1, "unknown", "absent"), "a new node could not pull it"
+
+
+def test_a_pin_is_told_though_its_tag_is_gone(bench: Bench) -> None:
+    old, new = bench.registry.push("", "one"), bench.registry.push("", "two")
+    bench.ran("good-1", old)
+    for pin, known in ((old, (0, "same")), (new, (4, "moved"))):
+        bench.set(f"{bench.registry.image}:gone@{pin}")
+        code, told = bench.check()
+        assert (code, told["state"]) == known
+        assert told["problem"]["reason"] == "absent"
+
+
+def test_a_proven_image_of_another_repository_is_kept_from_there(bench: Bench) -> None:
+    """A digest is of its repository: in the setting's there may be no such image."""
+    old, new = f"sha256:{'a' * 64}", bench.registry.push("v1", "mine")
+    kept(bench.runs, "good-1", image="registry.example/team/ray:v0", digest=old)
+    code, told = bench.check()
+    assert (code, told["state"]) == (4, "moved")
+    assert told["keep"]["command"] == f"pulumi config set rayImage registry.example/team/ray:v0@{old} -s dev"
+    assert told["update"]["command"] == f"pulumi config set rayImage {bench.reference}@{new} -s dev"
+    assert "of another repository than the setting's: registry.example/team/ray\n" in bench.text()[1]
+
+
+def test_a_proven_image_keeps_the_tag_that_it_ran_under(bench: Bench) -> None:
+    old = bench.registry.push("v1", "one")
+    bench.registry.push("v2", "two")
+    bench.ran("good-1", old)
+    bench.set(f"{bench.registry.image}:v2")
+    assert bench.check()[1]["keep"]["command"].split()[4] == f"{bench.registry.image}:v1@{old}"
+    assert "another repository" not in bench.text()[1]
 
 
 def test_offline_says_so(bench: Bench) -> None:
