@@ -1,6 +1,7 @@
 """The acceptance gate's script around an `efactl` of its own: exit code, report, record, and an end to what bills."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,12 +12,14 @@ import pytest
 import yaml
 
 from tools.acceptance import __main__ as acceptance
-from tools.acceptance.record import Kept, run_among, text
+from tools.acceptance.record import Kept, judged, run_among, text
 from tools.setup import pins
 
 EFACTL = """
 import json, os, pathlib, signal, sys
 command = sys.argv[1]
+if os.environ.get("NOTHING"):
+    sys.exit(0)
 if command == "up":
     folder = pathlib.Path("runs/run-2")
     folder.mkdir(parents=True)
@@ -80,6 +83,47 @@ def test_it_exits_by_the_verdict_and_keeps_report_and_record_of_this_run(
     assert (project / "out/job.log").read_text() == "log of run-2"
     said = (project / "out/summary.md").read_text()
     assert f"ended with {code}" in said and f"**{verdict}**" in said and "rank 0: because" in said
+
+
+def test_an_up_that_ran_nothing_is_no_green_gate(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stack that is up already and due no run, or one without GPU nodes: `efactl up` rightly ends with 0."""
+    monkeypatch.setenv("NOTHING", "1")
+    assert gate(project) == 4
+    assert "no run of its own is on record as proven" in capsys.readouterr().err
+    said = (project / "out/summary.md").read_text()
+    assert "**The gate fails with 4: no run of its own" in said and "There was no run" in said
+
+
+def test_a_run_that_no_verdict_calls_proven_is_no_green_gate() -> None:
+    assert judged(0, Kept(run="r", record={"verdict": {"value": "proven"}})) == 0
+    for record in (None, {}, {"verdict": None}, {"verdict": {"value": "unproven"}}):
+        assert judged(0, Kept(run="r", record=record)) == 4
+    assert judged(3, None) == 3, "what failed fails by its own code"
+
+
+@pytest.mark.parametrize("setting", [{"train": "false", "jobRunId": "earlier"}, {"platform": "local"}])
+def test_every_gate_asks_for_a_run_of_its_own(
+    project: Path, monkeypatch: pytest.MonkeyPatch, setting: dict[str, str]
+) -> None:
+    monkeypatch.setenv("CODE", "0")
+    file = changed(project, setting)
+    asked = set()
+    for run, attempt in [("77", "1"), ("77", "2"), ("78", "1")]:
+        monkeypatch.setenv("GITHUB_RUN_ID", run)
+        monkeypatch.setenv("GITHUB_RUN_ATTEMPT", attempt)
+        shutil.rmtree(project / "runs/run-2", ignore_errors=True)
+        assert gate(project) == 0
+        config = yaml.safe_load(file.read_text())["config"]
+        assert config["ray-train-efa:train"] is True
+        asked.add(config["ray-train-efa:jobRunId"])
+    assert asked == {"acceptance 77-1", "acceptance 77-2", "acceptance 78-1"}
+
+
+def test_a_gate_by_hand_is_told_from_another_by_its_time() -> None:
+    first, second = (acceptance.run_id({}, datetime(2026, 12, 1, 4, minute, tzinfo=UTC)) for minute in (1, 2))
+    assert first != second
 
 
 def test_a_run_without_a_record_is_not_told_by_an_earlier_ones(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """The acceptance gate: `efactl up`, then what its run left and a report of it in a folder; exits as `efactl up` did.
 
+The run is one of this gate's own, whatever the stack has run before. An `up` that succeeds without it fails the gate.
+
 It does not tear down: the workflow does that in a job of its own, which runs whatever became of this one.
 
 example:
@@ -13,14 +15,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import yaml
 
 from efactl.run_settings import applied
-from tools.acceptance.record import Kept, run_among, text
+from tools.acceptance.record import NOTHING_PROVEN, Kept, judged, run_among, text
 from tools.pull_request.clean import cleaner
 from tools.setup import pins
 from workload.run_folder import ERROR, LOG, RECORD
@@ -40,12 +42,28 @@ def main(arguments: Sequence[str] | None = None, project: Path = pins.PROJECT) -
     )
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
-    bound(project / f"Pulumi.{asked.stack}.yaml", datetime.now(UTC) + timedelta(hours=asked.hours))
+    file, now = project / f"Pulumi.{asked.stack}.yaml", datetime.now(UTC)
+    own_run(file, run_id(os.environ, now))
+    bound(file, now + timedelta(hours=asked.hours))
     before = files(project)
     code = up(asked.stack, project)
     kept = keep(asked.stack, project, asked.out, before, failed=code != 0)
     (asked.out / "summary.md").write_text(text(asked.stack, code, kept))
-    return code
+    if judged(code, kept) != code:
+        print(f"the gate fails: {NOTHING_PROVEN}", file=sys.stderr)
+    return judged(code, kept)
+
+
+def run_id(environment: Mapping[str, str], now: datetime) -> str:
+    """No other gate's: of the workflow's run and attempt, elsewhere of the time."""
+    of = [environment.get(name) for name in ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT")]
+    return f"acceptance {'-'.join(map(str, of)) if all(of) else now.isoformat()}"
+
+
+def own_run(file: Path, run_id: str) -> None:
+    """Has the `up` make a run, though nothing has changed since the stack's last one. The file is this checkout's copy."""
+    settings = {"train": True, "jobRunId": run_id}
+    file.write_text(applied(file.read_text(encoding="utf-8"), settings, project=_PREFIX), encoding="utf-8")
 
 
 def bound(file: Path, end: datetime) -> None:

@@ -8,6 +8,7 @@ from efactl.exit_codes import MEANINGS, ExitCode
 from tools.pull_request.comment import plain
 
 _LONGEST_ERROR = 2000
+NOTHING_PROVEN = "no run of its own is on record as proven (a stack with gpuNodes 0 runs no job)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,13 @@ def meaning(code: int) -> str:
         return "it was ended from outside" if code < 0 or code > 128 else "something failed"
 
 
+def judged(code: int, kept: Kept | None) -> int:
+    """The gate's exit code, from the `up`'s: one that succeeded counts by the record of a run of its own alone."""
+    if code != ExitCode.OK or _verdict(kept) == "proven":
+        return code
+    return ExitCode.UNPROVEN
+
+
 def run_among(made: Sequence[str], *, failed: bool) -> str | None:
     """The run, of those that an `up` has made files of, the newest last; None where it came to none.
 
@@ -39,6 +47,8 @@ def run_among(made: Sequence[str], *, failed: bool) -> str | None:
 def text(stack: str, code: int, kept: Kept | None) -> str:
     """Markdown for the job's page. `kept` None: there was no run."""
     lines = [f"### `efactl up -s {stack}` ended with {code}", "", f"{meaning(code)}.", ""]
+    if judged(code, kept) != code:
+        lines += [f"**The gate fails with {judged(code, kept):d}: {NOTHING_PROVEN}.**", ""]
     if kept is None:
         return "\n".join([*lines, "There was no run: the log says how far it came.", ""])
     record = kept.record or {}
@@ -55,6 +65,11 @@ def text(stack: str, code: int, kept: Kept | None) -> str:
     if kept.report:
         lines.append(f"- `{kept.report}` in this run's artifacts is the whole of it")
     return "\n".join([*lines, ""])
+
+
+def _verdict(kept: Kept | None) -> str | None:
+    record = (kept.record if kept else None) or {}
+    return (record.get("verdict") or {}).get("value")
 
 
 def _some(reasons: Sequence[Any], shown: int = 8) -> list[Any]:
