@@ -25,12 +25,18 @@ from workload.run_facts import (
 
 Role = Literal["cause", "follows", "unknown", "aside"]
 
-# Settings of what stands around a run: of who may do what, of waiting, of what is demanded of it.
+# Settings of what stands around a run: of who may do what, of waiting, of what is demanded of it, of when it all ends.
 _ASIDE_SETTINGS = frozenset(
     {
-        *("expect", "tags", "eksAdmins", "eksEndpointCidrs", "eksLogs", "eksSecretsKey", "capacityUntil", "jobRunId"),
-        *("jobDeadlineSeconds", "kubeReadySeconds", "kubeUnschedulableSeconds", "kubeconfig", "kubeNamespaceMode"),
-        *("localDashboardPort", "storageExpireDays", "storageKeep", "rayPullSecret", "rayPrePull", "addonImageMirror"),
+        *("train", "expect", "jobRunId", "jobDeadlineSeconds", "trainMaxFailures", "recordsPath", "hfToken"),
+        *("tags", "maxHourlyUsd", "capacityUntil", "ttlUntil", "gpuScaleToZeroAfterJob", "gpuFallbackZones"),
+        *("eksAdmins", "eksEndpointCidrs", "eksLogs", "eksSecretsKey", "eksEbsCsi", "vpcCidr"),
+        *("kubeconfig", "kubeNamespaceMode", "kubeReadySeconds", "kubeUnschedulableSeconds", "localDashboardPort"),
+        *("storageExpireDays", "storageKeep", "rayPullSecret", "rayPrePull"),
+        # Where charts of a version come from. What `addonMetrics` itself brings reads counters on the GPU nodes.
+        *("addonImageMirror", "addonNvidiaPluginRepository", "addonEfaPluginRepository", "addonKubeRayRepository"),
+        *("addonPrometheusRepository", "addonDcgmRepository", "addonPrometheusHost", "addonGrafanaHost"),
+        *("addonMetricsNamespace", "addonMetricsLabels"),
     }
 )
 _ASIDE_PREFIXES = ("gate", "compare", "preflight")
