@@ -68,6 +68,7 @@ def run_lines(run: RecordedRun, defaults: Mapping[str, str]) -> Iterator[str]:
         yield f"  ranks {shown(node.get('ranks'))}  {', '.join(words)}"
     yield from _section("versions", at(record, "versions"))
     yield from _section("data", at(record, "data"))
+    yield from _section("model", at(record, "model"))
     yield from _section("arguments", at(record, "arguments"))
     yield from _section("runtime environment", at(record, "runtimeEnv"))
     settings = at(record, "settings")

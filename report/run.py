@@ -108,6 +108,7 @@ def _of_failed(job: Mapping[str, Any]) -> dict[str, Any]:
         "losses": reading.at(job, "losses"),
         "checkpoint": reading.at(job, "checkpoint", "path"),
         "data": reading.at(job, "data"),
+        "model": reading.at(job, "model"),
         "attempts": [
             {"attempt": one.get("attempt"), "resumedFromStep": one.get("resumed_from_step"), "ranks": one.get("ranks")}
             for one in attempts

@@ -20,6 +20,7 @@ _GROUPS = {
     "arguments": "argument",
     "runtimeEnv": "runtime environment",
     "data": "data",
+    "model": "model",
     "settings": "setting",
 }
 

@@ -21,6 +21,7 @@ from training.gpu_peaks import Gpu, find_gpu
 from training.memory_advice import remedy, settled, workload
 from training.memory_plan import ModelShape, plan_memory
 from training.model import open_model
+from training.model_identity import model_identity
 from training.model_shape import model_flops_per_token, parameters_of, shape_of
 from training.optimizer import ShardedAdamW, decay_groups
 from training.random_state import seed_rank
@@ -39,6 +40,8 @@ class Learner:
     optimizer: ShardedAdamW
     step: Callable[[Sequence[dict[str, torch.Tensor]]], PendingFigures]
     dataset: Dataset
+    model: dict[str, str] | None
+    """For the record: which files the model was read from. Rank 0's alone; None for one that is made here."""
     options: Sharding
     parameters: int
     flops_per_token: float | None
@@ -68,7 +71,8 @@ def build(
     unfilled = open_model(config)
     if unfilled.whole_because is not None:
         say(f"every rank reads the whole model: {unfilled.whole_because}")
-    model = unfilled.model
+    model, directory = unfilled.model, unfilled.directory
+    told = {"identity": model_identity(config.model_id, directory)} if directory and dist.get_rank() == 0 else None
     dataset = open_dataset(config, model.vocab_size, None if prepared is None else open_folder(prepared))
     shape, gpu = shape_of(model.module), find_gpu(torch.cuda.get_device_name(device)) if on_gpu else None
     options = sharding_options(config, shape, gpu, node_of_rank, compiled=compiled, say=say)
@@ -98,6 +102,7 @@ def build(
         optimizer=optimizer,
         step=RecordedStep(step) if config.cuda_graph == ON else step,
         dataset=dataset,
+        model=told,
         options=options,
         parameters=parameters,
         flops_per_token=flops,

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from training.config import TINY_QWEN2, TrainConfig
 from training.errors import TrainingError, first_line
+from training.model_identity import hub_commit
 from training.model_source import BYTE_VOCABULARY, tiny_qwen2
+
+_NEWEST = "main"
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class UnfilledModel:
     """After shard(): each rank reads its own shards. Does nothing where there is nothing left to read."""
     whole_because: str | None
     """Why every rank has read the whole model instead; None where it has not."""
+    directory: Path | None = None
+    """Where its files lie on this node; None for a model that is made here."""
 
 
 def open_model(config: TrainConfig) -> UnfilledModel:
@@ -49,10 +55,12 @@ def open_model(config: TrainConfig) -> UnfilledModel:
         raise _cannot_be_loaded(config, error) from _cause(error)
     reason = why_not_by_shards(module, files)
     if reason is not None:
-        return UnfilledModel(load_model(config), lambda device: None, reason)
+        # At the commit that the config came from: the hub's main branch may have moved since.
+        whole = _pretrained(config, hub_commit(config.model_id, directory) or _NEWEST)
+        return UnfilledModel(whole, lambda device: None, reason, directory)
     _check_length(config, module)
     model = LanguageModel(module, module.config.vocab_size)
-    return UnfilledModel(model, lambda device: load_shards(module, files, device), None)
+    return UnfilledModel(model, lambda device: load_shards(module, files, device), None, directory)
 
 
 def _tiny_qwen2(config: TrainConfig) -> torch.nn.Module:
@@ -65,11 +73,12 @@ def _tiny_qwen2(config: TrainConfig) -> torch.nn.Module:
     return module
 
 
-def _pretrained(config: TrainConfig) -> LanguageModel:
+def _pretrained(config: TrainConfig, revision: str = _NEWEST) -> LanguageModel:
+    """`revision` is the hub's; it says nothing of a model folder."""
     from transformers import AutoModelForCausalLM
 
     try:
-        module: Any = AutoModelForCausalLM.from_pretrained(config.model_id, dtype=torch.float32)
+        module: Any = AutoModelForCausalLM.from_pretrained(config.model_id, dtype=torch.float32, revision=revision)
     except (OSError, ValueError) as error:
         raise _cannot_be_loaded(config, error) from _cause(error)
     module.config.use_cache = False

@@ -86,7 +86,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
             evaluated={"before": progress.eval_before, "after": eval_after},
             saved=trained.saved,
             timings=trained.timings | stopwatch.seconds,
-            further=trained.figures | {"data": learns.dataset.described()},
+            further=trained.figures | {"data": learns.dataset.described(), "model": learns.model},
         )
 
 

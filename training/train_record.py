@@ -10,7 +10,7 @@ SCHEMA = "ray-train-efa/job-record/1"
 
 
 class TrainReport(JobReport):
-    """Losses, evaluation, checkpoints, data, memory and throughput."""
+    """Losses, evaluation, checkpoints, data, model, memory and throughput."""
 
     schema: ClassVar[str] = SCHEMA
 
@@ -26,6 +26,7 @@ class TrainReport(JobReport):
             "checkpoint": None,
             "checkpoints": None,
             "data": None,
+            "model": None,
             "profile": {},
             "peak_memory_bytes": {},
         }

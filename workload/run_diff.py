@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from training.config import TINY_QWEN2
 from workload.recorded_run import RecordedRun, at, text, version_of
 from workload.run_facts import (
     ARGUMENT,
@@ -13,6 +14,7 @@ from workload.run_facts import (
     ENVIRONMENT,
     IMAGE,
     KINDS,
+    MODEL,
     NODE,
     OTHER,
     PLACEMENT,
@@ -43,7 +45,7 @@ _ASIDE_PREFIXES = ("gate", "compare", "preflight")
 _ASIDE_ARGUMENTS = frozenset({"arguments.deadline_s", "arguments.max_failures"})
 _NAMED = 3
 # What decides which sequences there are.
-_DATA_FROM = ("arguments.seq_len", "arguments.model_id", "arguments.attention")
+_DATA_FROM = ("arguments.seq_len", "arguments.attention")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ def compared(a: RecordedRun, b: RecordedRun) -> RunDiff:
     changed = {path for path in of_a.keys() | of_b.keys() if not _equal(of_a.get(path), of_b.get(path))}
     told = {path for path in changed if not _repeated(path, changed)}
     found = [_difference(path, of_a.get(path), of_b.get(path)) for path in told]
-    found += _unknown_image(of_a, of_b)
+    found += [*_unknown_image(of_a, of_b), *_unknown_model(of_a, of_b)]
     follows = _followed(found)
     order = {kind: place for place, kind in enumerate(KINDS)}
     ordered = sorted(follows, key=lambda one: (order[one.kind], one.path.startswith("settings."), one.path))
@@ -164,7 +166,7 @@ def _role(path: str, kind: str, a: Fact | None, b: Fact | None) -> Role:
     if path == "arguments.storage_path" and a and b and all(str(side.value).startswith("/") for side in (a, b)):
         # Where a machine or a pod has it mounted; of which kind it is, settings say.
         return "aside"
-    if kind == OTHER or (one_sided and kind in (IMAGE, CODE, DATA, NODE, PLACEMENT)):
+    if kind == OTHER or (one_sided and kind in (IMAGE, CODE, MODEL, DATA, NODE, PLACEMENT)):
         return "unknown"
     return "cause"
 
@@ -176,6 +178,16 @@ def _unknown_image(a: Mapping[str, Fact], b: Mapping[str, Fact]) -> list[Differe
     return [
         Difference(kind=IMAGE, path="image.digest", a=None, b=None, in_a=True, in_b=True, role="unknown"),
     ]
+
+
+def _unknown_model(a: Mapping[str, Fact], b: Mapping[str, Fact]) -> list[Difference]:
+    """Of one name without its files there may be two models; the tiny one is made by the code, of a seed."""
+    name = a.get("arguments.model_id")
+    if not _equal(name, b.get("arguments.model_id")) or name is None or name.value in (None, TINY_QWEN2):
+        return []
+    if any(side["model.identity"].value is not None for side in (a, b)):
+        return []
+    return [Difference(kind=MODEL, path="model.identity", a=None, b=None, in_a=True, in_b=True, role="unknown")]
 
 
 def _followed(found: list[Difference]) -> list[Difference]:
@@ -197,15 +209,14 @@ def _followed(found: list[Difference]) -> list[Difference]:
             return IMAGE if IMAGE in kinds else ENVIRONMENT if job else ""
         if one.path.startswith("ranks.") and one.kind == ENVIRONMENT:
             return ENVIRONMENT if job else IMAGE if IMAGE in kinds else ""
+        if one.path == "model.identity":
+            return MODEL if "arguments.model_id" in paths else ""
         if one.path.startswith("data."):
             asked = {other.path for other in given if other.kind == DATA} & paths
-            return (
-                DATA
-                if any(not path.startswith("data.") for path in asked)
-                else ARGUMENT
-                if paths & set(_DATA_FROM)
-                else ""
-            )
+            if any(not path.startswith("data.") for path in asked):
+                return DATA
+            # The model's tokenizer cuts the texts.
+            return ARGUMENT if paths & set(_DATA_FROM) else MODEL if MODEL in kinds else ""
         if one.path == "cluster.nodes.ranks":
             return NODE if NODE in kinds else ""
         if one.path == "cluster.specDigest":

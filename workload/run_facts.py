@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 from workload.recorded_run import RecordedRun, at, mappings, number, text
 
 IMAGE, CODE, VERSION, DRIVER = "image", "code", "component version", "driver"
-ARGUMENT, DATA, ENVIRONMENT, SETTING = "argument", "data", "environment", "setting"
+ARGUMENT, MODEL, DATA, ENVIRONMENT, SETTING = "argument", "model", "data", "environment", "setting"
 NODE, PLACEMENT, RESTART, OTHER = "node", "placement", "restart", "other field"
-KINDS = (IMAGE, VERSION, DRIVER, CODE, ARGUMENT, DATA, ENVIRONMENT, SETTING, NODE, PLACEMENT, RESTART, OTHER)
+KINDS = (IMAGE, VERSION, DRIVER, CODE, ARGUMENT, MODEL, DATA, ENVIRONMENT, SETTING, NODE, PLACEMENT, RESTART, OTHER)
 
 _DATA_ARGUMENTS = frozenset({"dataset", "validation_dataset", "validation_share", "dataset_format", "text_field"})
 _ARGUMENT_KINDS = {
     **dict.fromkeys(_DATA_ARGUMENTS, DATA),
     **dict.fromkeys(("num_workers", "worker_resource"), NODE),
+    "model_id": MODEL,
     "storage_path": PLACEMENT,
     "pip": ENVIRONMENT,
 }
@@ -43,6 +44,7 @@ _READ = frozenset(
         *("schema", "submissionId", "attempt", "status", "startedAt", "endedAt", "stack", "image", "code", "cluster"),
         *("arguments", "runtimeEnv", "settings", "versions", "transport", "verdict", "quality", "throughput", "memory"),
         *("evaluation", "losses", "checkpoint", "checkpoints", "data", "profile", "attempts", "timings", "log", "cost"),
+        "model",
     }
 )
 _READ_BELOW: Mapping[str, frozenset[str]] = {
@@ -60,6 +62,7 @@ _READ_BELOW: Mapping[str, frozenset[str]] = {
     ),
     "log": frozenset({"path", "connections"}),
     "cost": frozenset({"hourlyUsd"}),
+    "model": frozenset({"identity"}),
 }
 _NODE_FIELDS = frozenset({"id", "host", "ranks", "machine", "zone", "instanceType"})
 _RANK_FIELDS = frozenset(
@@ -101,6 +104,7 @@ def _facts(run: RecordedRun) -> Iterator[tuple[str, Fact]]:
     for name, value in _items(at(record, "arguments")):
         if name != "run_id":
             yield f"arguments.{name}", Fact(_ARGUMENT_KINDS.get(name, ARGUMENT), value)
+    yield "model.identity", Fact(MODEL, at(record, "model", "identity"))
     for name, value in _items(at(record, "data")):
         yield f"data.{name}", Fact(DATA, value)
     yield from _environment(run)

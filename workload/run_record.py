@@ -137,6 +137,7 @@ def build(
         "checkpoint": checkpoint["path"] if checkpoint else None,
         "checkpoints": reported.get("checkpoints"),
         "data": reported.get("data"),
+        "model": reported.get("model"),
         "profile": reported.get("profile", {}),
         "attempts": [
             {"attempt": each["attempt"], "resumedFromStep": each.get("resumed_from_step", 0), "ranks": each["ranks"]}

@@ -171,13 +171,14 @@ def test_a_place_out_of_reach_fails_after_the_rest_was_told(
 
 
 def test_one_run_is_shown_for_readers(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept(runs, "aaaa-1", settings={"rayShmSize": "8Gi", "rayTmpSize": "50Gi"})
+    kept(runs, "aaaa-1", settings={"rayShmSize": "8Gi", "rayTmpSize": "50Gi"}, model={"identity": "a" * 40})
     assert efactl("show", "aa") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"run {NAME}-aaaa-1"
     assert "transport proven, expected gloo" in lines
     assert "  stepSeconds      median 0.4096, p90 0.45056, first 1" in lines
     assert "  ranks [2, 3]  aaaa-1-machine-1, aaaa-1-pod-1, g6.12xlarge, us-west-2b" in lines
+    assert lines[lines.index("model") + 1] == f"  identity  {'a' * 12}..."
     assert any(line.split() == ["rayShmSize", "8Gi"] for line in lines)
     assert not any("rayTmpSize" in line for line in lines), "that is the default"
 
@@ -218,7 +219,7 @@ def test_what_did_the_image_update_do(runs: Path, capsys: pytest.CaptureFixture[
     assert "\none kind of change separates the runs: image (image.digest)\n" in text
     assert "    image.digest: sha256:aaaaaaaaaaaa... -> sha256:bbbbbbbbbbbb...\n" in text
     assert "    versions.nccl: 2.28.9 -> 2.29.3  (follows from the image)\n" in text
-    assert "(10 of 12 kinds)" in text
+    assert "(11 of 13 kinds)" in text
     figures = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines()}
     assert figures["tokens/s"] == ["10,000", "12,000", "1.200"]
     assert figures["held-out loss after"] == ["2.2", "2.1", "0.955"]

@@ -13,6 +13,7 @@ import pytest
 from report.page import page
 from tests.support import report_runs
 from tests.support.page_reader import Element, read
+from tests.support.recorded import changed
 from workload.errors import BadInputError
 
 MAKERS: dict[str, Callable[[Path], Path]] = {
@@ -199,6 +200,14 @@ def test_two_runs_stand_side_by_side_with_what_differs_marked(made: Pages) -> No
     ]
     changed = section(root, "what-ran").text
     assert "setting: gateMaxEvalLoss (empty) 2.0 differs" in changed
+
+
+def test_two_runs_of_one_model_s_name_are_told_apart_by_its_files(tmp_path: Path) -> None:
+    runs = []
+    for maker, commit in ((report_runs.efa, "a" * 40), (report_runs.sockets, "b" * 40)):
+        folder = changed(maker(tmp_path), model={"identity": commit})
+        runs.append(report_runs.loaded(folder))
+    assert f"model: identity {'a' * 40} {'b' * 40} differs" in section(read(page(*runs)), "what-ran").text
 
 
 def test_what_only_one_record_holds_is_told_from_what_differs(made: Pages) -> None:

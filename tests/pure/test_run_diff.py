@@ -45,6 +45,8 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("driver", {"versions": {"efa_driver": "2.18"}}, "versions.efa_driver"),
     ("code", {"code__trainingDigest": "b" * 64}, "code.trainingDigest"),
     ("argument", {"arguments": {"lr": 0.001}, "settings": {"trainLr": "1e-3"}}, "arguments.lr"),
+    ("model", {"arguments": {"model_id": "someone/other"}, "settings": {"trainModelId": "x"}}, "arguments.model_id"),
+    ("model", {"model": {"identity": "b" * 40}}, "model.identity"),
     ("data", {"arguments": {"dataset": "random"}}, "arguments.dataset"),
     ("data", {"data__sequences": 90}, "data.sequences"),
     ("environment", {"runtimeEnv__env": {"NCCL_ALGO": "Ring"}}, "runtimeEnv.env.NCCL_ALGO"),
@@ -61,14 +63,23 @@ def test_each_change_alone_is_named_by_its_kind(
 ) -> None:
     # Both have what one has changed: what only one has is another case.
     before = {"rayShmSize": "", "gpuPlacementGroup": ""}
-    base = read(changed(Path(first.place), settings={**first.record["settings"], **before}, arguments__num_workers=4))
+    base = read(
+        changed(
+            Path(first.place),
+            settings={**first.record["settings"], **before},
+            arguments__num_workers=4,
+            arguments__model_id="someone/model",
+            model={"identity": "a" * 40},
+        )
+    )
     diff = against(
         base,
         tmp_path,
         **{
+            "model": {"identity": "a" * 40},
             **change,
             "settings": {**before, **change.get("settings", {})},
-            "arguments": {"num_workers": 4, **change.get("arguments", {})},
+            "arguments": {"num_workers": 4, "model_id": "someone/model", **change.get("arguments", {})},
         },
     )
     assert diff.causes == [kind], diff.differences
@@ -111,6 +122,41 @@ def test_another_sequence_length_is_one_change_though_the_data_differs(first: Re
     assert diff.causes == ["argument"]
     assert paths(diff, "cause") == ["arguments.seq_len"], "the setting is told where it took place"
     assert paths(diff, "follows") == ["data.key"]
+
+
+def told_model(tmp_path: Path, run: str, name: str, identity: str | None, **changes: Any) -> RecordedRun:
+    model = {"identity": identity} if identity else None
+    return read(kept(tmp_path / "runs", f"{run}-1", arguments={"model_id": name}, model=model, **changes))
+
+
+def test_another_commit_of_a_model_is_the_one_change_though_its_tokenizer_cuts_other_data(tmp_path: Path) -> None:
+    a = told_model(tmp_path, "aaaa", "someone/model", "a" * 40)
+    b = told_model(tmp_path, "bbbb", "someone/model", "b" * 40, data__key="another")
+    diff = compared(a, b)
+    assert diff.conclusion.startswith("one kind of change separates the runs: model (model.identity)")
+    assert {one.path: one.because for one in diff.differences if one.role == "follows"} == {"data.key": "model"}
+    assert not alike(a, b), "its speed is no noise of the other's"
+
+
+@pytest.mark.parametrize("told", [None, "a" * 40])
+def test_one_name_whose_files_are_not_on_record_may_be_two_models(told: str | None, tmp_path: Path) -> None:
+    a = told_model(tmp_path, "aaaa", "someone/model", None)
+    b = told_model(tmp_path, "bbbb", "someone/model", told)
+    diff = compared(a, b)
+    assert (diff.causes, diff.unknown) == ([], ["model"])
+    assert not alike(a, b)
+
+
+def test_a_model_of_another_name_has_other_files(tmp_path: Path) -> None:
+    a = told_model(tmp_path, "aaaa", "tiny-qwen2", None)
+    b = told_model(tmp_path, "bbbb", "someone/model", "b" * 40)
+    diff = compared(a, b)
+    assert (diff.causes, paths(diff, "cause"), diff.unknown) == (["model"], ["arguments.model_id"], [])
+
+
+def test_a_model_that_the_job_makes_has_no_files_to_doubt(tmp_path: Path) -> None:
+    a, b = (told_model(tmp_path, name, "tiny-qwen2", None) for name in ("aaaa", "bbbb"))
+    assert alike(a, b)
 
 
 def test_what_cannot_move_a_run_is_aside(first: RecordedRun, tmp_path: Path) -> None:

@@ -93,6 +93,14 @@ def test_a_good_report_makes_a_valid_record(tmp_path: Path) -> None:
     assert record["evaluation"]["lossAfter"] == 5.2
 
 
+def test_a_record_holds_which_files_the_model_was_read_from(tmp_path: Path) -> None:
+    record = written(tmp_path, model={"identity": "a" * 40})
+    assert record["model"] == {"identity": "a" * 40}
+    assert schema_problems(record) == []
+    assert schema_problems({name: value for name, value in record.items() if name != "model"}) == [], "an older one"
+    assert written(tmp_path)["model"] is None, "the job made it, or its code is older"
+
+
 def test_a_record_says_whose_run_it_was_and_what_an_hour_costs(tmp_path: Path) -> None:
     record = written(tmp_path)
     assert record["stack"] == "mine"

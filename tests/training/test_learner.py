@@ -1,7 +1,9 @@
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 
 from benchmarks.parts import loop_setting
 from tests.training import ranks
@@ -11,6 +13,7 @@ from training.gpu_peaks import GPUS, Gpu, find_gpu
 from training.learner import build, sharding_options
 from training.memory_advice import largest_batch
 from training.memory_plan import ModelShape, Workload
+from training.model_identity import model_identity
 from training.sharding import Sharding
 
 QWEN_1_5B = ModelShape.of(loop_setting.QWEN_1_5B | {"model_type": "qwen2"})
@@ -62,6 +65,28 @@ def test_on_cpus_training_is_in_float32_unless_asked_otherwise() -> None:
             config(worker_resource="trainer", **asked), None, None, [0, 0], compiled=False, say=print
         )
         assert options.precision == precision
+
+
+def told_of_models(rank: int, world_size: int, folder: Path) -> None:
+    if rank == 0:
+        save_small_model(folder / "model", tokenizer=False)
+    dist.barrier()
+    for name in (folder / "model", "tiny-qwen2"):
+        settings = config(model_id=name, dataset="random", seq_len=16, worker_resource="trainer")
+        learner = build(settings, ranks.CPU, [0, 0], prepared=None, say=lambda line: None)
+        (folder / f"{Path(name).name}-{rank}.json").write_text(json.dumps(learner.model))
+
+
+def test_rank_0_tells_which_files_the_model_was_read_from(tmp_path: Path) -> None:
+    ranks.run_ranks(2, told_of_models, tmp_path)
+    told = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    model = str(tmp_path / "model")
+    assert told == {
+        "model-0": {"identity": model_identity(model, Path(model))},
+        "model-1": None,
+        "tiny-qwen2-0": None,
+        "tiny-qwen2-1": None,
+    }
 
 
 def built_and_said(rank: int, world_size: int, folder: Path) -> None:

@@ -61,7 +61,7 @@ def run_id(environment: Mapping[str, str], now: datetime) -> str:
 
 
 def own_run(file: Path, run_id: str) -> None:
-    """Has the `up` make a run, though nothing has changed since the stack's last one. The file is this checkout's copy."""
+    """Has the `up` make a run, though nothing has changed since the stack's last one."""
     settings = {"train": True, "jobRunId": run_id}
     file.write_text(applied(file.read_text(encoding="utf-8"), settings, project=_PREFIX), encoding="utf-8")
 
