@@ -94,6 +94,7 @@ def test_an_up_that_ran_nothing_is_no_green_gate(
     assert "no run of its own is on record as proven" in capsys.readouterr().err
     said = (project / "out/summary.md").read_text()
     assert "**The gate fails with 4: no run of its own" in said and "There was no run" in said
+    assert "SUCCEEDED" not in said, "what an exit code of 0 means otherwise"
 
 
 def test_a_run_that_no_verdict_calls_proven_is_no_green_gate() -> None:

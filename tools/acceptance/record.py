@@ -46,9 +46,9 @@ def run_among(made: Sequence[str], *, failed: bool) -> str | None:
 
 def text(stack: str, code: int, kept: Kept | None) -> str:
     """Markdown for the job's page. `kept` None: there was no run."""
-    lines = [f"### `efactl up -s {stack}` ended with {code}", "", f"{meaning(code)}.", ""]
-    if judged(code, kept) != code:
-        lines += [f"**The gate fails with {judged(code, kept):d}: {NOTHING_PROVEN}.**", ""]
+    of_gate = judged(code, kept)
+    said = f"{meaning(code)}." if of_gate == code else f"**The gate fails with {of_gate:d}: {NOTHING_PROVEN}.**"
+    lines = [f"### `efactl up -s {stack}` ended with {code}", "", said, ""]
     if kept is None:
         return "\n".join([*lines, "There was no run: the log says how far it came.", ""])
     record = kept.record or {}
