@@ -11,6 +11,7 @@ from tests.support.bed_project import BedProject
 from tests.support.helm import releases
 from tests.support.inventory import inventory
 from tools.bed import Bed, start_bed
+from tools.bed.bed import LIMIT_S
 from tools.bed.charts import chart_folder
 from tools.bed.nodes import EFA, GPU
 
@@ -134,6 +135,9 @@ def test_a_destroy_takes_the_operator_last_and_leaves_nothing(
     assert order == sorted(order), "the operator takes down the cluster's pods, so it goes after the cluster"
     assert project.state() == []
     assert releases(bare) == {}
+    # Helm removes the DaemonSets of the device plugins; their pods go after them, in their own time.
+    plugins = "/api/v1/namespaces/kube-system/pods"
+    bare.wait_until("the device plugins' pods are gone", LIMIT_S, lambda: not bare.api.list(plugins))
     # Helm leaves the kinds that a chart brings: their removal would take every Ray cluster with it.
     left = {item for item in inventory(bare) - before if not item.startswith("customresourcedefinitions ")}
     assert left == set()
