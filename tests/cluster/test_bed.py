@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tools.bed import Bed, BedError, leftovers, start_bed, why_not
+from tools.bed.bed import LIMIT_S
 from tools.bed.nodes import EFA, GPU
 from workload.kubernetes_access import KubernetesAccess, KubernetesError, explained
 
@@ -68,7 +69,7 @@ def started(bed: Bed, item: dict[str, Any], holds: Callable[[dict[str, Any]], bo
 
 
 def awaited(bed: Bed, namespace: str, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    bed.wait_until(f"pod {name} is as awaited", 30, lambda: holds(read(bed, namespace, name)))
+    bed.wait_until(f"pod {name} is as awaited", LIMIT_S, lambda: holds(read(bed, namespace, name)))
     return read(bed, namespace, name)
 
 
@@ -99,7 +100,7 @@ def execute(bed: Bed, namespace: str, name: str, *command: str) -> tuple[int, st
     session = stream(
         call, name, namespace, command=list(command), stdout=True, stderr=True, stdin=False, _preload_content=False
     )
-    session.run_forever(timeout=30)
+    session.run_forever(timeout=LIMIT_S)
     return session.returncode, session.read_all()
 
 
@@ -120,8 +121,10 @@ def remains(directory: Path, bed_id: str) -> list[str]:
 def test_a_pod_runs_its_command_as_a_host_of_its_own(bed: Bed, namespace: str) -> None:
     script = f"hostname; echo $GREETING; cat /proc/1/comm >/dev/null; ip -o -4 addr show dev eth0; {WAITS}"
     item = started(bed, pod("alone", namespace, script, env=[{"name": "GREETING", "value": "good day"}]))
-    text = logs(bed, namespace, "alone")
     assert item["status"]["phase"] == "Running"
+    # Without a probe a container is Ready as soon as it runs, whatever it has said by then.
+    bed.wait_until("the pod has said all", LIMIT_S, lambda: "inet" in logs(bed, namespace, "alone"))
+    text = logs(bed, namespace, "alone")
     assert text.splitlines()[:2] == ["alone", "good day"]
     assert item["status"]["podIP"] in text, "the address that Kubernetes shows is the one on the pod's own interface"
     assert str(bed.pod(namespace, "alone")["ip"]) == item["status"]["podIP"]
@@ -146,7 +149,7 @@ def test_a_port_forward_reaches_a_server_inside_the_pod(bed: Bed, namespace: str
     forward = portforward(call, "server", namespace, ports="8000")
     connection: socket.socket = forward.socket(8000)
     connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    connection.settimeout(10)
+    connection.settimeout(LIMIT_S)
     answer = b""
     while chunk := connection.recv(4096):
         answer += chunk
