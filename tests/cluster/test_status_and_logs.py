@@ -3,9 +3,11 @@
 import json
 import secrets
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from efactl.status.asking import why_unreachable
 from infra.ray_cluster_spec import STORAGE_MOUNT
 from tests.support.bed_project import SETTINGS, BedProject
 from tests.support.processor_time import measured
@@ -34,9 +36,9 @@ def test_a_stack_is_seen_while_its_job_runs_and_while_a_worker_is_missing(projec
     with running_up(project) as up:
         up.says("submitted", seconds=240)
         up.reaches(2, seconds=120)
-        status, took = measured(lambda: project.efactl("status", "--json"))
+        _, took = measured(lambda: project.efactl("status", "--json"))
         assert took < 2, "of the processors, with what Pulumi takes of them: what else runs there is no matter"
-        told = json.loads(status.stdout)
+        told = whole_status(project)
         workers = project.pods("worker")
         machines = {pod.spec.node_name for pod in workers.values()}
         assert machines <= {node["name"] for node in told["nodes"]}
@@ -49,11 +51,24 @@ def test_a_stack_is_seen_while_its_job_runs_and_while_a_worker_is_missing(projec
         (project.claim_folder() / "release").touch()
         up.succeeds(seconds=120)
 
-    project.core.delete_namespaced_pod(sorted(workers)[0], namespace)
-    wait_for(lambda: len(seen_ready(project)) < 2, seconds=60, what="a status that counts the worker out")
-    assert json.loads(project.efactl("status", "--json").stdout)["lastRun"]["verdict"] == "proven"
+    victim = min(workers)
+    project.core.delete_namespaced_pod(victim, namespace)
+    # Another takes its place, within seconds or minutes: how many there are at one moment is chance.
+    wait_for(lambda: victim not in ready_workers(project), seconds=120, what="a status that counts the worker out")
+    assert whole_status(project)["lastRun"]["verdict"] == "proven"
 
 
-def seen_ready(project: BedProject) -> list[str]:
-    pods = json.loads(project.efactl("status", "--json").stdout)["pods"]
-    return [pod["name"] for pod in pods if pod["role"] == "worker" and pod["ready"]]
+def ready_workers(project: BedProject) -> list[str]:
+    return [pod["name"] for pod in whole_status(project)["pods"] if pod["role"] == "worker" and pod["ready"]]
+
+
+def whole_status(project: BedProject) -> dict[str, Any]:
+    """Asked again where a part had no answer in its few seconds, as a user of a busy machine would."""
+    found: dict[str, Any] = {}
+
+    def is_whole() -> bool:
+        found.update(json.loads(project.efactl("status", "--json").stdout))
+        return not any(why_unreachable(part) for part in found.values())
+
+    wait_for(is_whole, seconds=120, what="a status of which every part has an answer")
+    return found
