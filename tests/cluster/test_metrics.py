@@ -10,6 +10,7 @@ from infra.versions import DCGM_CHART, PROMETHEUS_CHART
 from tests.support.bed_project import BedProject
 from tests.support.helm import releases
 from tests.support.inventory import inventory
+from tests.support.project import wait_for
 from tools.bed import Bed
 from tools.bed.charts import chart_folder
 from workload.kubernetes_access import KubernetesAccess
@@ -74,7 +75,9 @@ def test_the_monitors_port_is_one_of_every_ray_pod_and_ray_serves_metrics_there(
     # The bed's pods are reached through its API server alone; workers serve as the head does.
     access = KubernetesAccess(kubeconfig=str(project.bed.kubeconfig))
     with PortForward(access, namespace=NAMESPACE, cluster="ray", port=8080) as forward:
-        assert "ray_node_cpu_utilization" in served(f"{forward.url}/metrics")
+        # Ray takes its measures every few seconds, the first of them whenever its agent gets to it.
+        url = f"{forward.url}/metrics"
+        wait_for(lambda: "ray_node_cpu_utilization" in served(url), seconds=60, what="Ray's measures of its node")
 
 
 def test_the_ray_pods_let_prometheus_in_and_nothing_else(project: BedProject, first_up: str) -> None:
