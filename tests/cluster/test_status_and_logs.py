@@ -37,7 +37,8 @@ def test_a_stack_is_seen_while_its_job_runs_and_while_a_worker_is_missing(projec
         up.says("submitted", seconds=240)
         up.reaches(2, seconds=120)
         _, took = measured(lambda: project.efactl("status", "--json"))
-        assert took < 2, "of the processors, with what Pulumi takes of them: what else runs there is no matter"
+        # A second and a half of a fast machine's.
+        assert took < 3, "of the processors, with what Pulumi takes of them: what else runs there is no matter"
         told = whole_status(project)
         workers = project.pods("worker")
         machines = {pod.spec.node_name for pod in workers.values()}
