@@ -1,6 +1,7 @@
 """Calls of a Kubernetes API server in an event loop: a WebSocket, and a call, that ends at once when told to."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -8,6 +9,7 @@ from typing import Any, TypeVar
 import aiohttp
 
 from workload.kubernetes_access import KubernetesAccess, KubernetesError, tls
+from workload.kubernetes_api import LATER_S, later
 
 T = TypeVar("T")
 
@@ -44,10 +46,16 @@ class Credentials:
             client.close()
 
 
+class _LaterError(KubernetesError):
+    """A refusal of the moment: the server wants to be asked again after `pause` seconds."""
+
+    pause = 0.0
+
+
 class AsyncKubernetesApi:
     """One user's calls to one API server, within an event loop. Raises KubernetesError, with status 0 for no answer.
 
-    Credentials are read anew once where the server does not accept them.
+    Asks again for LATER_S where the server says when to. Credentials are read anew once where it does not accept them.
     """
 
     def __init__(self, access: KubernetesAccess, credentials: Credentials) -> None:
@@ -66,7 +74,7 @@ class AsyncKubernetesApi:
         async def call(credentials: Credentials) -> Any:
             async with self._session.get(credentials.url + path, params=query, **credentials.options) as answer:
                 if answer.status != 200:
-                    raise _refused(answer.status, doing, credentials)
+                    raise _refused(answer.status, answer.headers, doing, credentials)
                 return await answer.json(content_type=None)
 
         return await self._authorised(call)
@@ -88,7 +96,7 @@ class AsyncKubernetesApi:
                     **credentials.options,
                 )
             except aiohttp.WSServerHandshakeError as error:
-                raise _refused(error.status, doing, credentials) from None
+                raise _refused(error.status, error.headers or {}, doing, credentials) from None
             else:
                 return opened
 
@@ -98,14 +106,11 @@ class AsyncKubernetesApi:
         tried = self._credentials
         try:
             try:
-                async with asyncio.timeout(ANSWER_S):
-                    return await call(tried)
+                return await _answered(call, tried)
             except KubernetesError as error:
                 if error.status != 401:
                     raise
-            renewed = await self._renewed(tried)
-            async with asyncio.timeout(ANSWER_S):
-                return await call(renewed)
+            return await _answered(call, await self._renewed(tried))
         except TimeoutError:
             raise KubernetesError(f"the API server {tried.url} does not answer") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -120,7 +125,20 @@ class AsyncKubernetesApi:
             return self._credentials
 
 
-def _refused(status: int, doing: str, credentials: Credentials) -> KubernetesError:
+async def _answered(call: Callable[[Credentials], Awaitable[T]], credentials: Credentials) -> T:
+    deadline = time.monotonic() + LATER_S
+    while True:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await call(credentials)
+        except _LaterError as error:
+            if time.monotonic() + error.pause > deadline:
+                raise
+            pause = error.pause
+        await asyncio.sleep(pause)
+
+
+def _refused(status: int, headers: Mapping[str, str], doing: str, credentials: Credentials) -> KubernetesError:
     what = {
         401: "401: the API server does not accept these credentials (expired?); renew them",
         403: f"403: not permitted to {doing}; docs/rbac has the rights that are needed",
@@ -128,7 +146,12 @@ def _refused(status: int, doing: str, credentials: Credentials) -> KubernetesErr
     }.get(status, f"the API server answered {status} to {doing}")
     if credentials.anonymous and status in (401, 403):
         what += " (no credentials were sent: does the kubeconfig's credential plugin work?)"
-    return KubernetesError(what, status)
+    pause = later(status, headers)
+    if pause is None:
+        return KubernetesError(what, status)
+    busy = _LaterError(what, status)
+    busy.pause = pause
+    return busy
 
 
 def _bypassed(configuration: Any) -> bool:

@@ -98,7 +98,7 @@ def test_one_that_stays_busy_is_an_error_with_its_own_words(server: Server, monk
     with pytest.raises(KubernetesError, match=r"^listing: storage is \(re\)initializing \(HTTP 429\)") as raised:
         KubernetesApi(server.access).get(CLUSTERS, doing="listing")
     assert raised.value.status == 429
-    assert 1 < len(server.asked) < 5
+    assert len(server.asked) < 5
 
 
 @pytest.mark.parametrize(("status", "when"), [(503, ""), (500, "1"), (403, "1"), (429, "3600"), (429, "tomorrow")])

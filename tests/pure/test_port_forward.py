@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.fake_api_server import FakeApiServer, pod
 from tests.support.pod_port import echo, pod_port
-from workload import port_forward
+from workload import async_kubernetes_api, port_forward
 from workload.kubernetes_access import KubernetesAccess, KubernetesError
 from workload.port_forward import PortForward
 
@@ -281,6 +281,24 @@ def test_a_refusal_that_passes_does_not_end_the_waiting(api: FakeApiServer, forw
         assert "403" in refused(forward)
     api.forbidden = set()
     assert echoed(forward) == b"hello"
+
+
+@pytest.mark.parametrize("call", ["list", "forward"])
+def test_an_api_server_that_says_when_to_ask_again_is_asked_again(
+    api: FakeApiServer, forward: PortForward, call: str
+) -> None:
+    api.busy = {call: 2}
+    assert echoed(forward) == b"hello"
+    assert api.calls.count(call) == 3
+
+
+def test_an_api_server_that_stays_busy_is_said(
+    api: FakeApiServer, forward: PortForward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_kubernetes_api, "LATER_S", 0.25)
+    api.busy = {"list": 50}
+    assert "the API server answered 429 to list pods in namespace team" in refused(forward)
+    assert api.calls.count("list") < 5
 
 
 def test_a_head_pod_that_was_replaced_is_found(api: FakeApiServer, forward: PortForward) -> None:

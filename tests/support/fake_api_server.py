@@ -25,8 +25,8 @@ def pod(name: str, *, phase: str = "Running", terminating: bool = False, **statu
 class FakeApiServer:
     """`targets` says which local port a pod's every port is; a pod without one is listed but not forwarded to.
 
-    `tokens` are accepted; a call named in `forbidden` ("list", "forward") gets 403. While `frozen` nothing that arrives
-    on a WebSocket is read, pings included, as behind a cable that was pulled.
+    `tokens` are accepted; a call in `forbidden` ("list", "forward") gets 403, one in `busy` gets 429 so many times.
+    While `frozen` nothing that arrives on a WebSocket is read, pings included, as behind a cable that was pulled.
     """
 
     def __init__(self) -> None:
@@ -34,6 +34,7 @@ class FakeApiServer:
         self.targets: dict[str, int] = {}
         self.tokens = {"one"}
         self.forbidden: set[str] = set()
+        self.busy: dict[str, int] = {}
         self.frozen = False
         self.calls: list[str] = []
         self._forwards: set[asyncio.Transport] = set()
@@ -104,6 +105,10 @@ class FakeApiServer:
             return web.json_response({"kind": "Status", "message": "Unauthorized"}, status=401)
         if call in self.forbidden:
             return web.json_response({"kind": "Status", "message": "forbidden"}, status=403)
+        if self.busy.get(call):
+            self.busy[call] -= 1
+            told = {"kind": "Status", "message": "storage is (re)initializing"}
+            return web.json_response(told, status=429, headers={"Retry-After": "0"})
         return None
 
     async def _list(self, request: web.Request) -> web.Response:
