@@ -28,8 +28,9 @@ class Candidate:
     """`zone` and `zone_id` are empty for a region without zones, whose `reasons` then say why.
 
     vCPUs are those of the quota's whole family; None is not known, as with the other figures. `usd_per_hour` is for all
-    nodes together. `reservation` is the id of one that holds enough for them: then no quota counts. `outs` are the
-    reasons against it, `notes` what is not known or worth knowing of it.
+    nodes together. `reservation` is the id of one that holds enough for them: then no quota counts.
+    `reservations_told` is False where AWS did not say which there are. `outs` are the reasons against it, `notes` what
+    is not known or worth knowing of it.
     """
 
     region: str
@@ -43,6 +44,7 @@ class Candidate:
     used_vcpus: int | None = None
     spot_score: int | None = None
     reservations: tuple[Reservation, ...] = ()
+    reservations_told: bool = True
     reservation: str = ""
     probe: Mapping[str, Any] | None = None
     usd_per_hour: float | None = None

@@ -43,6 +43,18 @@ _VCPU = _rule(
     "the account's vCPU quota of this instance family, and no other zone helps: have it raised in Service Quotas "
     '(on demand: "Running On-Demand G and VT instances" L-DB2E81BA, P types L-417A185B; spot: G L-3819A6DF)',
 )
+_NETWORKS = _rule(
+    Cause.QUOTA,
+    "stop",
+    "the account's quota of VPCs in this region: end one, or have \"VPCs per Region\" (L-F678F1CE) raised in Service "
+    "Quotas for it; vpcId puts the stack into a VPC that is there",
+)
+_ELASTIC = _rule(
+    Cause.QUOTA,
+    "stop",
+    "the account's quota of public addresses in this region: release one, or have \"EC2-VPC Elastic IPs\" "
+    "(L-0263D0A3) raised in Service Quotas for it",
+)
 _FLEETS = _rule(
     Cause.QUOTA, "stop", "the account's quota of fleet requests, which no zone changes: AWS support raises it"
 )
@@ -143,6 +155,8 @@ _BY_RULE: tuple[tuple[Rule, str], ...] = (
     (_SPOT_COUNT, "MaxSpotInstanceCountExceeded"),
     (_ADDRESSES, "InsufficientAddressCapacity"),
     (_VCPU, "VcpuLimitExceeded InstanceLimitExceeded"),
+    (_NETWORKS, "VpcLimitExceeded"),
+    (_ELASTIC, "AddressLimitExceeded"),
     (_FLEETS, "MaxFleetCountExceeded MaxSpotFleetRequestCountExceeded"),
     (
         QUOTA,
@@ -251,6 +265,11 @@ _BY_WORDS: tuple[tuple[str, Rule], ...] = (
     ("no longer available for capacity reservation", _CAPACITY_OFFER),
     ("not supported for capacity reservation", _CAPACITY_OFFER),
     ("failed to join the kubernetes cluster", _JOIN),
+    # This program's own refusals, before it makes anything.
+    ("settings that cannot be used", SETTING),
+    ("cannot take the stack", SETTING),
+    ("and maxhourlyusd is", SETTING),
+    ("maxhourlyusd * cannot be held", SETTING),
     ("not authorized to perform", PERMISSION),
 )
 PHRASES = tuple((re.compile(".*".join(map(re.escape, words.split("*")))), rule) for words, rule in _BY_WORDS)

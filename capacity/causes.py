@@ -65,10 +65,12 @@ def _in_line(line: str) -> Sorted | None:
         return _sorted(told, known[0] if known else "words")
     if _CREATE_FAILED.search(line):
         return _sorted(CODES["InsufficientInstanceCapacity"], "words")
-    if not known:
-        return None
-    code = known[0].removeprefix("Client.")
-    return _sorted(CODES[code], code)
+    if known:
+        code = known[0].removeprefix("Client.")
+        return _sorted(CODES[code], code)
+    # Only what is told as a code has a code's shape; what a shape does not tell either is no cause yet.
+    shaped = ((_by_shape(name), name) for groups in _TOLD.findall(line) for name in groups if name)
+    return next((_sorted(rule, name) for rule, name in shaped if rule is not UNKNOWN), None)
 
 
 def _by_phrase(message: str) -> Rule | None:

@@ -77,6 +77,7 @@ def _candidate(
         used_vcpus=answers.usage.vcpus if isinstance(answers.usage, Usage) else None,
         spot_score=_score(request, answers, zone, found),
         reservations=held,
+        reservations_told=not isinstance(answers.reservations, Missing),
         reservation=usable.id if usable else "",
         probe=probe,
         usd_per_hour=None if price is None else round(request.nodes * price.usd, 4),

@@ -46,7 +46,8 @@ def write(
     text, ends = read(source if fresh else file)
     if fresh:
         text = _for_region(text, place, source, say)
-    wanted = changes(stack_text.settings_of(text), place, choice, until=until, now=now)
+    own = stack_text.settings_of(read(source)[0]) if source.exists() else {}
+    wanted = changes(stack_text.settings_of(text), place, choice, until=until, now=now, base=own)
     cli, stack = PulumiCli(folder), name_of(env, place)
     there = cli.resources(stack)
     if not move and (elsewhere := held_zones(there or []) - {place.zone}):

@@ -82,8 +82,17 @@ def only_there(settings: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     return dropped, refused
 
 
-def changes(settings: Mapping[str, Any], place: Place, choice: Choice, *, until: str, now: datetime) -> list[Change]:
+def changes(
+    settings: Mapping[str, Any],
+    place: Place,
+    choice: Choice,
+    *,
+    until: str,
+    now: datetime,
+    base: Mapping[str, Any] | None = None,
+) -> list[Change]:
     """Only what is another value than before. `until` "" leaves the reservation's end alone, as long as it is ahead.
+    `base` are the environment's own settings, which hold again where a reservation does not any more.
 
     Raises BadInputError for the settings of another platform, and for a place that is not in the plan.
     """
@@ -98,7 +107,7 @@ def changes(settings: Mapping[str, Any], place: Place, choice: Choice, *, until:
         "gpuFallbackZones": _fallback(settings, place, choice),
         "gpuInstanceType": choice.request.instance_type,
         "gpuNodes": str(choice.request.nodes),
-        **_capacity(settings, choice.of(place), choice, until=until, now=now),
+        **_capacity(settings, choice.of(place), choice, until=until, now=now, base=base or {}),
     }
     below = {
         "gpuFallbackZones": ("gpuZone",),
@@ -134,9 +143,15 @@ def _fallback(settings: Mapping[str, Any], place: Place, choice: Choice) -> tupl
 
 
 def _capacity(
-    settings: Mapping[str, Any], found: Candidate, choice: Choice, *, until: str, now: datetime
+    settings: Mapping[str, Any],
+    found: Candidate,
+    choice: Choice,
+    *,
+    until: str,
+    now: datetime,
+    base: Mapping[str, Any],
 ) -> dict[str, str]:
-    """Launching straight stays so, and so does a held reservation as long as the zone does."""
+    """Launching straight stays so, and so does a held reservation as long as the zone does and it is there."""
     if choice.request.spot:
         return {"capacity": "none", "gpuMarket": "spot"}
     held = next((one for one in found.reservations if one.id == found.reservation), None)
@@ -145,16 +160,32 @@ def _capacity(
         group = held.placement_group.rpartition("/")[2]
         return {"capacity": held.id, "gpuMarket": market, "gpuPlacementGroup": group}
     mode, stays = str(_of(settings, "capacity") or "reserve"), _of(settings, "gpuZone") == found.zone
-    if mode.startswith("cr-") and stays:
-        return {}
+    group: dict[str, str] = {}
+    if _is_held(mode):
+        # One without room is kept: our own nodes may be in it.
+        if stays and (not found.reservations_told or mode in {one.id for one in found.reservations}):
+            return {}
+        mode, group = _without_it(base)
     # A capacity block and spot are other markets than the one that was looked at.
     if mode == "none":
-        return {"gpuMarket": "on-demand"}
+        return {"capacity": "none", "gpuMarket": "on-demand", **group}
     # What is asked for is the end, however near; what the file has may be of an earlier day.
     if not until and not _is_ahead(until := str(_of(settings, "capacityUntil") or ""), now):
         later = now.astimezone(UTC) + _RESERVED_FOR + timedelta(hours=1)
         until = later.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"capacity": "reserve", "capacityUntil": until, "gpuMarket": "on-demand"}
+    return {"capacity": "reserve", "capacityUntil": until, "gpuMarket": "on-demand", **group}
+
+
+def _is_held(mode: str) -> bool:
+    return mode.startswith("cr-")
+
+
+def _without_it(base: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """What `capacity` and the placement group were before a reservation, which has one of its own, was held."""
+    mode = str(_of(base, "capacity") or "reserve")
+    group = str(_of(base, "gpuPlacementGroup") or "")
+    # A group by another name is the base's region's.
+    return "reserve" if _is_held(mode) else mode, {"gpuPlacementGroup": group if group == "cluster" else ""}
 
 
 def _of(settings: Mapping[str, Any], key: str) -> Any:

@@ -177,6 +177,14 @@ def test_every_error_of_botocore_in_the_table_exists() -> None:
         ("the SSO session has expired or is invalid", Cause.CREDENTIALS),
         ("AWS account ID not allowed: 123456789012", Cause.SETTING),
         ("An error occurred (Throttling) when calling the DescribeScalingActivities operation", Cause.THROTTLED),
+        ("creating EC2 VPC: operation error EC2: CreateVpc, api error VpcLimitExceeded: The maximum", Cause.QUOTA),
+        ("operation error EC2: AllocateAddress, api error AddressLimitExceeded: The maximum number", Cause.QUOTA),
+        ("operation error EC2: CreateNatGateway, api error NatGatewayLimitExceeded: Performing", Cause.QUOTA),
+        ("operation error EKS: CreateCluster, api error ResourceLimitExceededException: Cluster limit", Cause.QUOTA),
+        ("operation error EC2: CreateSubnet, api error InvalidSubnet.Range: The CIDR", Cause.SETTING),
+        ("    settings that cannot be used:\n      ray-train-efa:gpuNodes: 99 is more than 32", Cause.SETTING),
+        ("AWS (us-west-2) cannot take the stack:\n  gpuZone us-west-2x: there is no such zone", Cause.SETTING),
+        ("this stack would cost $19.01 an hour, and maxHourlyUsd is 12: nothing was made.", Cause.SETTING),
     ],
 )
 def test_an_engines_text_tells_its_cause(text: str, cause: Cause) -> None:
@@ -192,6 +200,8 @@ def test_an_engines_text_tells_its_cause(text: str, cause: Cause) -> None:
         "Unsupported in this release; Unavailable until tomorrow",
         "pydantic.ValidationError: 1 error for Settings",
         "ConnectionError: the head does not answer",
+        "api error SomethingNew: nobody knows",
+        "VpcSomethingLimitExceeded, a word beside others",
         "",
     ],
 )

@@ -42,9 +42,18 @@ def choice(*, spot: bool = False, nodes: int = 2, **of_a: Any) -> Choice:
     return Choice(request=asked, facts=None, candidates=(*found, out), plan=(A, C, B))
 
 
-def changed(file: Mapping[str, Any], place: Place = A, chosen: Choice | None = None, until: str = "") -> dict[str, Any]:
-    settings = {key if ":" in key else f"ray-train-efa:{key}": value for key, value in file.items()}
-    found = changes(settings, place, chosen or choice(), until=until, now=NOW)
+def named(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {key if ":" in key else f"ray-train-efa:{key}": value for key, value in file.items()}
+
+
+def changed(
+    file: Mapping[str, Any],
+    place: Place = A,
+    chosen: Choice | None = None,
+    until: str = "",
+    base: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    found = changes(named(file), place, chosen or choice(), until=until, now=NOW, base=named(base or {}))
     return {one.key.removeprefix("ray-train-efa:"): one.value for one in found}
 
 
@@ -69,8 +78,24 @@ def test_a_reservation_that_would_be_over_gets_an_end_half_a_day_away(was: str) 
 
 def test_launching_straight_and_a_held_reservation_of_that_zone_stay_the_users_choice() -> None:
     assert changed({**FILE, "capacity": "none"}) == {}
-    assert changed({**FILE, "capacity": "cr-0123456789abcdef1"}) == {}
-    assert changed({**FILE, "capacity": "cr-0123456789abcdef1"}, B)["capacity"] == "reserve"
+    held = {**FILE, "capacity": HELD.id}
+    full = choice(reservations=(Reservation(**{**asdict(HELD), "free": 0}),))
+    assert changed(held, A, full) == {}, "our own nodes may be in it"
+    assert changed(held, A, choice(reservations_told=False)) == {}, "AWS did not say which there are"
+    assert changed(held, B)["capacity"] == "reserve"
+
+
+def test_a_reservation_that_is_gone_is_not_held_any_longer() -> None:
+    held = {**FILE, "capacity": HELD.id, "gpuPlacementGroup": ""}
+    assert changed(held) == {"capacity": "reserve"}
+    assert changed(held, base={"gpuPlacementGroup": "cluster"}) == {
+        "capacity": "reserve",
+        "gpuPlacementGroup": "cluster",
+    }
+    assert changed(held, base={"capacity": "none"}) == {"capacity": "none"}
+    assert changed(held, base={"capacity": HELD.id, "gpuPlacementGroup": "theirs"}) == {"capacity": "reserve"}
+    over = {**held, "capacityUntil": "2026-12-01T12:00:00Z"}
+    assert changed(over)["capacityUntil"] == "2026-12-02T01:00:00Z"
 
 
 def test_a_reservation_that_the_choice_rests_on_is_used() -> None:
