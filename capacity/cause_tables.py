@@ -46,13 +46,13 @@ _VCPU = _rule(
 _NETWORKS = _rule(
     Cause.QUOTA,
     "stop",
-    "the account's quota of VPCs in this region: end one, or have \"VPCs per Region\" (L-F678F1CE) raised in Service "
+    'the account\'s quota of VPCs in this region: end one, or have "VPCs per Region" (L-F678F1CE) raised in Service '
     "Quotas for it; vpcId puts the stack into a VPC that is there",
 )
 _ELASTIC = _rule(
     Cause.QUOTA,
     "stop",
-    "the account's quota of public addresses in this region: release one, or have \"EC2-VPC Elastic IPs\" "
+    'the account\'s quota of public addresses in this region: release one, or have "EC2-VPC Elastic IPs" '
     "(L-0263D0A3) raised in Service Quotas for it",
 )
 _FLEETS = _rule(

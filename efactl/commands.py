@@ -50,6 +50,8 @@ def _settled(stack: Stack) -> list[str]:
     made = teardown.made_where(stack, resources)
     if made is not None and resources:
         resources = stack.settle(note, region=made.regions[0], name=made.name, access=made.access)
+    if made is not None:
+        teardown.end_late_logs(made, resources, note)
     return ["--refresh"] if needs_refresh(resources, now=datetime.datetime.now(datetime.UTC)) else []
 
 

@@ -81,6 +81,10 @@ def destroyed(stack: Stack, *, aside: bool, is_base: bool = False) -> tuple[dict
     ended = _processes_ended(stack) if done else []
     if not done:
         note_billing(stack)
+    elif made is not None:
+        from efactl import teardown
+
+        teardown.end_late_logs(made, stack.resources(), note)
     left = _left_in_aws(stack, made, is_base=is_base)
     facts = _facts(destroyed=done, ended=ended, kept_in_aws=kept_in_aws, left=left)
     complete = done and _nothing_matters(left)

@@ -86,6 +86,12 @@ class Environment:
         resources = stack.settle(say, region=region, name=self.name_tag(region), access=self.access)
         self._note(region, resources)
 
+    def end_late_logs(self, region: str, say: Say) -> None:
+        """Of an earlier cluster of this region's stack, which would be in the next one's way."""
+        stack, resources = Stack(self.stack_of(region)), self.cli.resources(self.stack_of(region)) or []
+        if (made := teardown.made(stack, resources)) is not None:
+            teardown.end_late_logs(made, resources, say)
+
     def config(self, region: str) -> Callable[[str], Any]:
         """The settings that a region's stack will have: its own where it has a file, but for what is asked for."""
         own = Stack(self.stack_of(region)) if self.file(region).exists() else self.base

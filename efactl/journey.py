@@ -94,6 +94,7 @@ class Journey:
         resources = env.cli.resources(stack.name) or []
         options = ["--refresh"] if needs_refresh(resources, now=datetime.now(UTC)) else []
         options += ["--replace", action.replace] if action.replace else []
+        env.end_late_logs(place.region, say)
         moved = before is not None and bool(before.group) and before.zone != place.zone
         say(f"stack {stack.name}: {place.zone}")
         done = run_up(

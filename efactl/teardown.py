@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from capacity import late_logs
 from capacity.account_check import allowed_accounts, check_allowed
 from capacity.audit import NAME_TAG, audit
 from capacity.aws import Access, who
@@ -74,6 +75,13 @@ def in_its_account(made: Made) -> Made:
             "aws:profile in the stack's file) and run it again"
         )
     return replace(made, account=asks.account)
+
+
+def end_late_logs(made: Made, resources: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> None:
+    """Of a control plane of the stack's own that is gone; `resources` are those of its state."""
+    for region in () if made.clusters else made.regions:
+        if name := late_logs.ended(made.name, resources, region=region, access=made.access):
+            say(f"log group {name} in {region} is deleted: EKS made it anew after its cluster had gone")
 
 
 def look(made: Made, say: Callable[[str], None]) -> list[Left]:

@@ -102,7 +102,17 @@ def _cancel(cloud: Cloud, asked: Asked) -> dict[str, Any]:
     return {"Return": True}
 
 
-_CHANGES = {"CreateCapacityReservation": _reserve, "CancelCapacityReservation": _cancel}
+def _delete_logs(cloud: Cloud, asked: Asked) -> dict[str, Any]:
+    token = tokens.LOG_GROUP
+    cloud.delete(token, _URN.format(token=token), asked.parameters["logGroupName"])
+    return {}
+
+
+_CHANGES = {
+    "CreateCapacityReservation": _reserve,
+    "CancelCapacityReservation": _cancel,
+    "DeleteLogGroup": _delete_logs,
+}
 
 
 class _Handler(BaseHTTPRequestHandler):

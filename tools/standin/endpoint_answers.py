@@ -121,7 +121,15 @@ def _node_group(at: There) -> Item:
 def _log_groups(at: There) -> Item:
     prefix = at.asked.parameters.get("logGroupNamePrefix", "")
     named = [entry.id for entry in at.entries(tokens.LOG_GROUP) if entry.id.startswith(prefix)]
-    return {"logGroups": [{"logGroupName": name, "storedBytes": 0} for name in named]}
+    arn = f"arn:aws:logs:{at.asked.region}:{at.scenario.account}:log-group:"
+    return {"logGroups": [{"logGroupName": name, "storedBytes": 0, "arn": f"{arn}{name}:*"} for name in named]}
+
+
+def _log_tags(at: There) -> Item:
+    one = at.records.get(tokens.LOG_GROUP, str(at.asked.parameters["resourceArn"]).partition(":log-group:")[2])
+    if one is None:
+        raise AwsError("ResourceNotFoundException", "The specified log group does not exist.")
+    return {"tags": one.outputs.get("tagsAll", {})}
 
 
 def _buckets(at: There) -> Item:
@@ -186,6 +194,7 @@ ANSWERS: Mapping[tuple[str, str], Callable[[There], Item]] = {
     ("elbv2", "DescribeLoadBalancers"): lambda _: {"LoadBalancers": []},
     ("elb", "DescribeLoadBalancers"): lambda _: {"LoadBalancerDescriptions": []},
     ("logs", "DescribeLogGroups"): _log_groups,
+    ("logs", "ListTagsForResource"): _log_tags,
     ("s3", "ListBuckets"): _buckets,
     ("s3", "GetBucketTagging"): _bucket_tags,
     ("fsx", "DescribeFileSystems"): _file_systems,
