@@ -19,9 +19,15 @@ def needs_refresh(resources: Resources, *, now: datetime) -> bool:
 
     Only `--refresh` tells the state: without it AWS refuses to cancel the one, and the other is not scaled up again.
     """
-    ended = any(_time(_said(one).get("endDate")) <= now for one in _of(resources, _RESERVATION))
+    ended = bool(ended_reservations(resources, now=now))
     fired = any(_time(_at(_said(one).get("scheduleExpression"))) <= now for one in _of(resources, _SCHEDULE))
     return ended or (fired and _nodes(resources) > 0)
+
+
+def ended_reservations(resources: Resources, *, now: datetime) -> list[str]:
+    """URNs of those past their end, which bill no longer and cannot be cancelled."""
+    found = _of(resources, _RESERVATION)
+    return [str(one["urn"]) for one in found if _time(_said(one).get("endDate")) <= now]
 
 
 def may_give_back(resources: Resources) -> bool:

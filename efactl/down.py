@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from capacity.ended import needs_refresh
+from capacity.ended import ended_reservations, needs_refresh
 from capacity.left import Left, lines
 from efactl import leftovers
 from efactl.commands import note, note_billing
@@ -76,6 +76,11 @@ def destroyed(stack: Stack, *, aside: bool, is_base: bool = False) -> tuple[dict
     command = ["state", "delete", "--all", "--force", "--yes"] if forget else ["destroy", "--yes", "--skip-preview"]
     if answers and over:
         command.append("--refresh")
+    elif over:
+        # What lies in a cluster that does not answer cannot be asked for; the reservation that AWS has ended can.
+        targets = [part for urn in ended_reservations(resources, now=datetime.now(UTC)) for part in ("--target", urn)]
+        if targets:
+            stack.run(["refresh", "--yes", "--skip-preview", *targets], aside=aside)
     kept_in_aws = leftovers.kept(stack.resources()) if platform == "eks" else []
     done = stack.run(command, aside=aside) == 0
     ended = _processes_ended(stack) if done else []

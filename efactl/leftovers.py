@@ -3,7 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
+
+from capacity.ended import ended_reservations
 
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 # By type: what it is called, dearest first.
@@ -23,18 +26,17 @@ _ARN = re.compile(r"arn:aws[a-z-]*:[a-z0-9-]+:([a-z0-9-]*):(\d{12}):")
 State = Sequence[Mapping[str, Any]]
 
 
-def still_billing(resources: State, *, stack: str, region: str) -> list[str]:
-    """Lines for a stack that an `up` or a destroy left half-way; empty where nothing of it bills."""
+def still_billing(resources: State, *, stack: str, region: str, now: datetime | None = None) -> list[str]:
+    """Lines for a stack that an `up` or a destroy left half-way; empty where nothing of it bills. `now` None: now."""
+    over = ended_reservations(resources, now=now or datetime.now(UTC))
+    there = [one for one in resources if one.get("id") and not one.get("external") and one.get("urn") not in over]
     found = [
-        f"{name} {resource['id']}"
-        for token, name in BILLED.items()
-        for resource in resources
-        if resource["type"] == token and resource.get("id") and not resource.get("external")
+        f"{name} {resource['id']}" for token, name in BILLED.items() for resource in there if resource["type"] == token
     ]
     if not found:
         return []
     lines = [f"still there, and billing: {', '.join(found)}", f"`efactl down -s {stack}` ends it all"]
-    reservations = [one["id"] for one in resources if one["type"] == RESERVATION and not one.get("external")]
+    reservations = [one["id"] for one in there if one["type"] == RESERVATION]
     if reservations:
         ids = " ".join(map(str, reservations))
         lines.append(

@@ -428,3 +428,18 @@ def test_a_stack_and_an_environment_are_not_asked_for_together(
 ) -> None:
     assert main(["down", "-s", "local", "--env", "env"]) == ExitCode.BAD_INPUT
     assert "give one of them" in capsys.readouterr().err
+
+
+def reserved(end: str) -> dict[str, Any]:
+    one = resource(leftovers.RESERVATION, f"arn:aws:ec2:us-west-2:{MINE}:capacity-reservation/cr-1")
+    urn = "urn:pulumi:local::ray-train-efa::aws:ec2/capacityReservation:CapacityReservation::gpu"
+    return {**one, "urn": urn, "outputs": {**one["outputs"], "endDate": end}}
+
+
+@pytest.mark.parametrize(("end", "ran"), [("2020-01-01T00:00:00Z", ["refresh", "destroy"]), ("", ["destroy"])])
+def test_a_reservation_that_aws_has_ended_is_asked_for_where_no_cluster_answers(
+    aws: AwsServer, end: str, ran: list[str]
+) -> None:
+    stack = EksStack(resources=[guard(), reserved(end)])
+    down.down(stack, as_json=False)
+    assert stack.ran == ran

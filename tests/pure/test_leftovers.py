@@ -1,5 +1,6 @@
 """What efactl says of an eks stack that is half-way, and of what a destroy keeps."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from efactl.leftovers import RESERVATION, kept, still_billing
@@ -8,7 +9,7 @@ BUCKET, KEY = "aws:s3/bucket:Bucket", "aws:kms/key:Key"
 
 
 def resource(token: str, identifier: str, **more: Any) -> dict[str, Any]:
-    return {"type": token, "id": identifier, **more}
+    return {"type": token, "id": identifier, "urn": f"urn:pulumi:dev::ray-train-efa::{token}::{identifier}", **more}
 
 
 def test_what_bills_is_named_the_dearest_first_with_the_way_to_end_it() -> None:
@@ -38,3 +39,10 @@ def test_a_destroy_names_what_it_keeps() -> None:
     assert bucket == "bucket checkpoints (storageKeep)"
     assert key.startswith("KMS key key-1")
     assert kept([resource(BUCKET, "checkpoints")]) == []
+
+
+def test_a_reservation_past_its_end_bills_no_longer() -> None:
+    held = {**resource(RESERVATION, "cr-1"), "outputs": {"endDate": "2026-12-01T18:00:00Z"}}
+    before, after = datetime(2026, 12, 1, 17, tzinfo=UTC), datetime(2026, 12, 1, 19, tzinfo=UTC)
+    assert len(still_billing([held], stack="dev", region="us-west-2", now=before)) == 3
+    assert still_billing([held], stack="dev", region="us-west-2", now=after) == []
