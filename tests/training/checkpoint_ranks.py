@@ -3,7 +3,6 @@
 import json
 import random
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from tests.training.arguments import config
 from tests.training.batches import next_token_batch
 from tests.training.fault_ranks import fill, one_weight, progress_at
 from tests.training.faulty_folder import Fault, FaultyFolder
-from training import checkpoint, evidence
+from training import checkpoint, checkpointer, evidence
 from training.causal_loss import CausalLoss
 from training.checkpoint_files import Progress, newest_complete, step_folder
 from training.checkpointer import Checkpointer
@@ -32,20 +31,45 @@ from training.step import TrainStep
 from training.storage import LocalFolder, open_folder
 
 
+class Clock:
+    """Stands until it is moved. Storage answers once training asks for the time to wait for it, and has then taken
+    WAITED_S more."""
+
+    WAITED_S = 10.0
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.gate = threading.Event()
+        self.writing = threading.Event()
+        self.awaited = False
+
+    def perf_counter(self) -> float:
+        now = self.now
+        if threading.current_thread() is not threading.main_thread():
+            self.writing.set()
+        elif self.awaited and not self.gate.is_set():
+            self.now += self.WAITED_S
+            self.gate.set()
+        return now
+
+
 def trained_while_written(rank: int, world_size: int, folder: Path) -> None:
-    """Storage does not answer before training has gone three steps further."""
-    place, gate = LocalFolder(folder / "checkpoints"), threading.Event()
+    """Storage does not answer before training has gone three steps further, of a second each, and waits for it."""
+    place, clock = LocalFolder(folder / "checkpoints"), Clock()
+    checkpointer.time = clock  # type: ignore[assignment]
     module, optimizer, dataset = ranks.build(sharded=True)
     losses = ranks.train(module, optimizer, dataset, range(1, ranks.SAVED_AT + 1))
     grown = [(step, loss) for step, loss, _ in losses]
-    with Checkpointer(FaultyFolder(place, Fault(gate=gate)), module, optimizer) as saver:
+    with Checkpointer(FaultyFolder(place, Fault(gate=clock.gate)), module, optimizer) as saver:
         assert saver.save(Progress(step=ranks.SAVED_AT, losses=grown, eval_before=None)) is None
+        clock.writing.wait()
         for step, loss, norm in ranks.train(module, optimizer, dataset, range(ranks.SAVED_AT + 1, ranks.STEPS + 1)):
             grown.append((step, loss))
             losses.append((step, loss, norm))
+            clock.now += 1.0
         whole_meanwhile = newest_complete(place)[0] is not None
         dist.barrier()
-        gate.set()
+        clock.awaited = True
         saved = saver.finish()
         again = saver.finish()
     assert saved is not None and again is None
@@ -63,20 +87,17 @@ def trained_while_written(rank: int, world_size: int, folder: Path) -> None:
 
 def one_at_a_time(rank: int, world_size: int, folder: Path) -> None:
     """The second save waits for the first, and the end for the second; each says which became whole."""
-    place, gate = LocalFolder(folder / "checkpoints"), threading.Event()
-    trained = one_weight()
-    with Checkpointer(FaultyFolder(place, Fault(gate=gate)), *trained, keep=1, files={"config.json": b"{}"}) as saver:
+    place, clock = LocalFolder(folder / "checkpoints"), Clock()
+    checkpointer.time = clock  # type: ignore[assignment]
+    trained, fault = one_weight(), Fault(gate=clock.gate)
+    with Checkpointer(FaultyFolder(place, fault), *trained, keep=1, files={"config.json": b"{}"}) as saver:
         first = saver.save(progress_at(1))
-        opener = threading.Timer(0.5, gate.set)
-        opener.start()
-        started = time.perf_counter()
+        clock.awaited = True
         second = saver.save(progress_at(2))
-        waited = time.perf_counter() - started
     assert first is None and second is not None
     if rank == 0:
         told = {
             "told": second.step,
-            "waited": waited,
             "left": sorted(place.names()),
             "exposed": saver.figures()["exposed_s"],
             "count": saver.figures()["count"],
