@@ -1,5 +1,7 @@
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+import training.feed
 from training.data import Dataset, RowsInMemory
 from training.feed import AHEAD, Feed
 from training.packing import Words, document, pack
@@ -15,25 +18,27 @@ CPU = torch.device("cpu")
 SEQ_LEN = 4
 
 
-class SlowRows(RowsInMemory):
-    """Takes `seconds` for each read, as storage does, and can fail at one."""
+@dataclass
+class Reading:
+    """What a test does while a batch is read, told its number from 1 on."""
 
-    seconds = 0.0
-    fails_at = -1
-    reads = 0
+    meanwhile: Callable[[int], None] = lambda number: None
+    number: int = 0
+
+
+class WatchedRows(RowsInMemory):
+    reading: Reading
 
     def read(self, indices: NDArray[np.int64]) -> Words:
-        type(self).reads += 1
-        if self.reads == self.fails_at:
-            raise OSError("the disk is gone")
-        time.sleep(self.seconds)
+        self.reading.number += 1
+        self.reading.meanwhile(self.reading.number)
         return super().read(indices)
 
 
-def slow(seconds: float = 0.0, fails_at: int = -1) -> Dataset:
-    kind = type("Rows", (SlowRows,), {"seconds": seconds, "fails_at": fails_at, "reads": 0})
+def watched(reading: Reading) -> Dataset:
+    kind = type("Rows", (WatchedRows,), {"reading": reading})
     words = pack([document([row] * SEQ_LEN) for row in range(50)], SEQ_LEN, 0)
-    return Dataset(kind(words), RowsInMemory(words), SEQ_LEN, 3, False, "slow")
+    return Dataset(kind(words), RowsInMemory(words), SEQ_LEN, 3, False, "watched")
 
 
 def feed(dataset: Dataset, **changes: Any) -> Feed:
@@ -41,8 +46,21 @@ def feed(dataset: Dataset, **changes: Any) -> Feed:
     return Feed(dataset, **told)
 
 
+class Clock:
+    """Stands until it is moved; `asked` is called when the loop asks for the time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.asked = 0.0, lambda: None
+        monkeypatch.setattr(training.feed, "time", self)
+
+    def perf_counter(self) -> float:
+        now = self.now
+        self.asked()
+        return now
+
+
 def test_batches_come_in_the_order_of_steps_and_micro_steps_from_where_the_run_stands() -> None:
-    dataset = slow()
+    dataset = watched(Reading())
     with feed(dataset, consumed=24) as batches:
         for step in range(6):
             for micro_step in range(2):
@@ -50,26 +68,35 @@ def test_batches_come_in_the_order_of_steps_and_micro_steps_from_where_the_run_s
                 assert torch.equal(batches.next().input_ids, expected.input_ids)
 
 
-def test_a_slow_reader_costs_nothing_where_the_step_takes_longer() -> None:
-    with feed(slow(seconds=0.02)) as batches:
+def test_only_the_time_the_loop_waits_for_input_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch takes five seconds to read: the first when the loop has asked for it, the next while it computes."""
+    clock, asked, computing = Clock(monkeypatch), threading.Event(), threading.Event()
+    clock.asked = asked.set
+    slow, read = AHEAD + 2, threading.Semaphore(0)
+
+    def slowly(number: int) -> None:
+        (asked if number == 1 else computing).wait()
+        if number <= slow:
+            clock.now += 5.0
+            read.release()
+
+    with feed(watched(Reading(slowly))) as batches:
         batches.next()
-        first = batches.waited_s
-        for _ in range(8):
-            time.sleep(0.05)
+        assert batches.waited_s == 5.0
+        computing.set()
+        for _ in range(slow):
+            read.acquire()
+        for _ in range(slow - 1):
             batches.next()
-    assert first > 0.01, "the first batch has to be waited for"
-    assert batches.waited_s - first < 0.02
-
-
-def test_the_time_the_loop_waits_for_input_is_counted() -> None:
-    with feed(slow(seconds=0.05)) as batches:
-        for _ in range(5):
-            batches.next()
-    assert batches.waited_s > 0.2
+        assert batches.waited_s == 5.0
 
 
 def test_what_reading_raises_is_raised_in_the_loop_at_its_batch() -> None:
-    with feed(slow(fails_at=3)) as batches:
+    def fails(number: int) -> None:
+        if number == 3:
+            raise OSError("the disk is gone")
+
+    with feed(watched(Reading(fails))) as batches:
         batches.next()
         batches.next()
         with pytest.raises(OSError, match="the disk is gone"):
@@ -77,11 +104,10 @@ def test_what_reading_raises_is_raised_in_the_loop_at_its_batch() -> None:
 
 
 def test_it_reads_no_further_ahead_than_it_may_and_ends_when_closed() -> None:
-    dataset = slow()
-    before = threading.active_count()
-    batches = feed(dataset, steps=1000)
+    reading = Reading()
+    batches = feed(watched(reading), steps=1000)
     batches.next()
     time.sleep(0.3)
-    assert type(dataset.train).reads <= AHEAD + 2  # type: ignore[attr-defined]
+    assert reading.number <= AHEAD + 2
     batches.close()
-    assert threading.active_count() == before
+    assert not batches._thread.is_alive()
