@@ -85,12 +85,18 @@ def bound(file: Path, end: datetime) -> None:
 
 def up(stack: str, project: Path) -> int:
     """Its exit code. An interrupt or an end from outside is passed on: the stack's job is not to lose its follower."""
-    process = subprocess.Popen([sys.executable, "-m", "efactl", "up", "-s", stack], cwd=project)
+    process: subprocess.Popen[bytes] | None = None
+    came: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
-        process.send_signal(number)
+        came.append(number)
+        if process is not None:
+            process.send_signal(number)
 
     with handled((signal.SIGINT, signal.SIGTERM), pass_on):
+        process = subprocess.Popen([sys.executable, "-m", "efactl", "up", "-s", stack], cwd=project)
+        if came:
+            process.send_signal(came[0])
         code = process.wait()
     return code if code >= 0 else 128 - code
 
