@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from efactl import stack as stacks
 from efactl.__main__ import main
 from tests.support import capacity_account
 from tests.support.capacity_account import CapacityAccount, Fault, instance, reservation
+from tests.support.patient import Patient
 from tests.support.project import ROOT
 from tools.standin.iam_policy import actions_of, allowing, not_allowed
 from workload.errors import ReportedError
@@ -223,17 +223,18 @@ def test_a_region_that_closes_every_connection_has_a_row(account: CapacityAccoun
     assert said.reasons("eu-west-1")
 
 
-def test_a_region_that_hangs_is_given_up_and_holds_up_no_other(account: CapacityAccount) -> None:
+def test_a_region_that_hangs_is_given_up_and_holds_up_no_other(
+    account: CapacityAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("capacity.survey.AtOnce", Patient)
     account.silent = {"eu-west-1"}
-    began = time.monotonic()
     lines: list[str] = []
     request = Request(regions=("us-west-2", "eu-west-1"))
-    west, silent = sorted(survey(request, lines.append, patience=4.0), key=lambda one: one.region, reverse=True)
+    west, silent = sorted(survey(request, lines.append, patience=1.0), key=lambda one: one.region, reverse=True)
     assert west.region == "us-west-2"
     assert west.trouble is None
     assert silent.trouble is not None
     assert silent.trouble.code == "NoAnswer"
-    assert time.monotonic() - began < 30
     assert any("eu-west-1: NoAnswer" in line for line in lines)
 
 

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -93,12 +94,18 @@ def test_what_is_to_be_made_is_sent_again_whole(server: Server) -> None:
 
 
 def test_one_that_stays_busy_is_an_error_with_its_own_words(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes_api, "LATER_S", 0.25)
-    server.answers = [(429, "0")] * 50
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(kubernetes_api, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    server.answers = [(429, "3")] * 50
     with pytest.raises(KubernetesError, match=r"^listing: storage is \(re\)initializing \(HTTP 429\)") as raised:
         KubernetesApi(server.access).get(CLUSTERS, doing="listing")
     assert raised.value.status == 429
-    assert len(server.asked) < 5
+    assert len(server.asked) == 4, f"for {kubernetes_api.LATER_S:.0f} s"
 
 
 @pytest.mark.parametrize(("status", "when"), [(503, ""), (500, "1"), (403, "1"), (429, "3600"), (429, "tomorrow")])

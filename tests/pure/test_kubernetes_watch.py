@@ -243,13 +243,12 @@ def test_an_interrupt_ends_a_wait_at_once(watching: Watching) -> None:
     interrupt = threading.Event()
 
     def look() -> Waiting:
+        assert not interrupt.is_set(), "another look is a second later"
         interrupt.set()
         return Waiting(reason="no node", code="node")
 
-    started = time.monotonic()
     with pytest.raises(RunInterruptedError, match="no node"):
         wait_for(watching, look, seconds=600, interrupt=interrupt)
-    assert time.monotonic() - started < 5
 
 
 def test_a_silent_api_server_ends_a_wait_after_its_time(

@@ -37,6 +37,7 @@ class FakeApiServer:
         self.busy: dict[str, int] = {}
         self.frozen = False
         self.calls: list[str] = []
+        self.pongs = 0
         self._forwards: set[asyncio.Transport] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -164,6 +165,7 @@ class FakeApiServer:
                 await asyncio.sleep(0.05)
             if message.type is WSMsgType.PING:
                 await socket.pong(message.data)
+                self.pongs += 1
             elif message.type is WSMsgType.BINARY:
                 assert message.data[0] == 0, "data goes to channel 0"
                 writer.write(message.data[1:])
