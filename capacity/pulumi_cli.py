@@ -6,12 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from capacity import file_backend
 from workload.errors import ReportedError
+from workload.signal_handlers import handled
 
 
 def found_pulumi() -> str | None:
@@ -31,6 +33,12 @@ def pulumi_command() -> str:
 def pulumi_environment() -> dict[str, str]:
     """This process's, for a run of the CLI."""
     return {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+
+
+def _raises_interrupts() -> bool:
+    """Whether Ctrl-C would be raised here: in another thread it is not, nor where somebody else answers it."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 class PulumiCli:
@@ -59,20 +67,34 @@ class PulumiCli:
 
     def _done(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Ctrl-C is passed on once, and raised when pulumi has ended: killed, it would forget what is under way."""
-        process = subprocess.Popen(
-            [self._command, *arguments, "--non-interactive"],
-            cwd=self._folder,
-            env=pulumi_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        try:
+        process: subprocess.Popen[str] | None = None
+        interrupted = owed = False
+
+        def pass_on(_number: int, _frame: object) -> None:
+            nonlocal interrupted, owed
+            if interrupted:
+                raise KeyboardInterrupt
+            interrupted = True
+            if process is None:
+                owed = True
+            else:
+                process.send_signal(signal.SIGINT)
+
+        # From before it runs: a KeyboardInterrupt while it is started would leave it to itself.
+        with handled([signal.SIGINT] if _raises_interrupts() else [], pass_on):
+            process = subprocess.Popen(
+                [self._command, *arguments, "--non-interactive"],
+                cwd=self._folder,
+                env=pulumi_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            if owed:
+                process.send_signal(signal.SIGINT)
             out, errors = process.communicate()
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
-            process.communicate()
-            raise
+        if interrupted:
+            raise KeyboardInterrupt
         return subprocess.CompletedProcess(process.args, process.returncode, out, errors)

@@ -76,19 +76,24 @@ class Stack:
         Returns its exit status. Raises KeyboardInterrupt, once pulumi has ended, where that kept it from its end.
         """
         arguments = [pulumi_command(), *command, "-s", self.name]
-        process = subprocess.Popen(
-            arguments, cwd=FOLDER, env=pulumi_environment(), stdout=sys.stderr if aside else None
-        )
-        interrupted = False
+        process: subprocess.Popen[bytes] | None = None
+        interrupted, owed = False, list[int]()
 
         def pass_on(number: int, _frame: object) -> None:
             nonlocal interrupted
             interrupted = True
+            if process is None:
+                owed.append(number)
             # A terminal's Ctrl-C reaches pulumi by itself; a TERM comes to this process alone.
-            if number == signal.SIGTERM:
+            elif number == signal.SIGTERM:
                 process.send_signal(number)
 
         with handled((signal.SIGINT, signal.SIGTERM), pass_on):
+            process = subprocess.Popen(
+                arguments, cwd=FOLDER, env=pulumi_environment(), stdout=sys.stderr if aside else None
+            )
+            for number in owed[:1]:  # came when there was no pulumi yet
+                process.send_signal(number)
             status = process.wait()
         if interrupted and status != 0:
             raise KeyboardInterrupt

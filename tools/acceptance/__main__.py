@@ -86,17 +86,18 @@ def bound(file: Path, end: datetime) -> None:
 def up(stack: str, project: Path) -> int:
     """Its exit code. An interrupt or an end from outside is passed on: the stack's job is not to lose its follower."""
     process: subprocess.Popen[bytes] | None = None
-    came: list[int] = []
+    owed: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
-        came.append(number)
-        if process is not None:
+        if process is None:
+            owed.append(number)
+        else:
             process.send_signal(number)
 
     with handled((signal.SIGINT, signal.SIGTERM), pass_on):
         process = subprocess.Popen([sys.executable, "-m", "efactl", "up", "-s", stack], cwd=project)
-        if came:
-            process.send_signal(came[0])
+        for number in owed[:1]:
+            process.send_signal(number)
         code = process.wait()
     return code if code >= 0 else 128 - code
 
