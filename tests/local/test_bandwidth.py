@@ -91,7 +91,7 @@ def test_an_interrupted_measurement_goes_on_keeps_others_away_and_is_followed_to
     thread, raised = in_background(lambda: measured(runner, request, interrupt=interrupt))
     until(lambda: "submitted" in runner.lines(), seconds=60, what="the submission")
     interrupt.set()
-    thread.join(20)
+    thread.join(60)
     assert isinstance(raised[0], RunInterruptedError)
     assert re.search(r"job ray-train-bandwidth-\S+ goes on", str(raised[0]))
     with pytest.raises(ReportedError, match=r"job ray-train-bandwidth-\S+, of other inputs, still runs"):

@@ -144,18 +144,22 @@ def test_a_log_cut_in_the_middle_of_lines_is_whole_in_the_end(runner: Runner) ->
 
 
 def test_interruption_leaves_the_job_running_and_the_next_call_follows_it(runner: Runner) -> None:
-    request = runner.request("interrupted", QUICK_SECONDS="10")
+    release = runner.folder / "release"
+    request = runner.request("interrupted", QUICK_HOLD=str(release))
     interrupt = Event()
     thread, raised = in_background(lambda: runner.run(request, interrupt))
     until(lambda: any("step 1/4" in line for line in runner.said), seconds=60, what="the first step")
     interrupt.set()
-    thread.join(10)
-    assert not thread.is_alive()
+    thread.join(60)
     assert isinstance(raised[0], RunInterruptedError)
     assert "goes on" in str(raised[0])
-    outcome = runner.run(request)
-    assert outcome.attempt == 1
-    assert any("already running: following it" in line for line in runner.said)
+    ended: list[job_following.JobOutcome] = []
+    thread, raised = in_background(lambda: ended.append(runner.run(request)))
+    until(lambda: "already running: following it" in runner.lines(), seconds=60, what="the second call follows it")
+    release.touch()
+    thread.join(60)
+    assert not raised, raised
+    assert ended[0].attempt == 1
 
 
 def test_a_job_past_its_deadline_is_stopped(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +207,7 @@ def test_no_head_at_the_address_is_said_with_the_address(runner: Runner, monkeyp
 def test_a_head_that_stops_answering_is_given_up_with_a_reason(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_following, "UNREACHABLE_S", 4.0)
     proxy = CuttingProxy(int(urlparse(runner.head.address).port or 0))
-    request = runner.request("vanishing", QUICK_SECONDS="30")
+    request = runner.request("vanishing", QUICK_HOLD="/nowhere/release")
     request = dataclasses.replace(
         request, head=dataclasses.replace(request.head, address=f"http://127.0.0.1:{proxy.port}")
     )
@@ -212,7 +216,7 @@ def test_a_head_that_stops_answering_is_given_up_with_a_reason(runner: Runner, m
         until(lambda: any("step 1/4" in line for line in runner.said), seconds=60, what="the first step")
         proxy.refusing = True
         proxy.cut()
-        thread.join(40)
+        thread.join(90)
     finally:
         proxy.close()
     assert "the Ray head has not answered for" in str(raised[0])
@@ -251,7 +255,7 @@ def test_beside_a_job_of_other_inputs_none_is_submitted(runner: Runner) -> None:
     thread, _ = in_background(lambda: runner.run(first, interrupt))
     until(lambda: any("step 1/4" in line for line in runner.said), seconds=60, what="the first step")
     interrupt.set()
-    thread.join(20)
+    thread.join(60)
     before = jobs(runner.head)
     with pytest.raises(ReportedError, match=r"of other inputs, still runs .* `efactl stop.*` stops it"):
         runner.run(runner.request("second"))
