@@ -123,7 +123,7 @@ def test_a_directory_is_held_by_one_process_at_a_time_and_freed_by_its_death(dir
         ):
             pass
         holder.kill()
-    with local_directory.locked(directory, wait_seconds=5):
+    with local_directory.locked(directory, wait_seconds=60):
         pass
 
 

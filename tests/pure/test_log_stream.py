@@ -39,7 +39,7 @@ class Breaking:
 def follow(client: Breaking, path: Path, **options: object) -> tuple[LogStream, list[str]]:
     lines: list[str] = []
     stream = LogStream(client, "job", path, on_line=lines.append, **options)  # type: ignore[arg-type]
-    stream.finish(wait_s=10)
+    stream.finish(wait_s=60)
     return stream, lines
 
 
@@ -116,11 +116,11 @@ def test_a_stream_that_closes_while_the_job_runs_is_opened_again(
     lines: list[str] = []
     client = Restarting("one\ntwo\nthree\n")
     stream = LogStream(client, "job", tmp_path / "job.log", on_line=lines.append)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while len(lines) < 3 and time.monotonic() < until:
         time.sleep(0.01)
     assert lines == ["one", "two", "three"], "live, before the job's end is known"
-    stream.finish(wait_s=10)
+    stream.finish(wait_s=60)
     assert lines == ["one", "two", "three"]
 
 
@@ -128,7 +128,7 @@ def test_the_end_of_a_log_is_asked_for_more_than_once(tmp_path: Path, monkeypatc
     monkeypatch.setattr(log_stream, "FETCH_PAUSES_S", (0.0, 0.0))
     lines: list[str] = []
     stream = LogStream(Restarting("one\ntwo\n", refusals=2), "job", tmp_path / "job.log", on_line=lines.append)
-    stream.finish(wait_s=10)
+    stream.finish(wait_s=60)
     assert (lines, stream.failure) == (["one", "two"], None)
 
 
@@ -137,5 +137,5 @@ def test_a_log_that_stays_unreadable_is_told_from_one_without_a_record(
 ) -> None:
     monkeypatch.setattr(log_stream, "FETCH_PAUSES_S", (0.0, 0.0))
     stream = LogStream(Restarting("one\n", refusals=99), "job", tmp_path / "job.log", on_line=lambda _line: None)
-    stream.finish(wait_s=10)
+    stream.finish(wait_s=60)
     assert stream.failure == "ConnectionError: refused"

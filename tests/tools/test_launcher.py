@@ -76,7 +76,7 @@ class Clone:
     def run(self, *arguments: str, cwd: Path | None = None, **variables: str) -> Mapping[str, str]:
         """What the CLI saw."""
         process = self.start(*arguments, cwd=cwd, **variables)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
         return dict(line.split("=", 1) for line in output.splitlines())
 
@@ -195,7 +195,7 @@ def test_removing_or_asking_for_help_creates_no_stack(clone: Clone) -> None:
 
 def test_a_stack_that_cannot_be_created_ends_with_the_clis_reason(clone: Clone) -> None:
     process = clone.start("up", "-s", "local", INIT_FAILS="disk is full")
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=120)
     assert process.returncode != 0
     assert "disk is full" in errors
     assert not output, "the command itself must not run"
@@ -209,7 +209,7 @@ def test_the_environment_and_the_clis_own_directory_come_first_on_path(clone: Cl
 
 def test_the_exit_code_of_the_cli_comes_back(clone: Clone) -> None:
     process = clone.start("fail", "-s", "local")
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == 7
 
 
@@ -219,14 +219,14 @@ def test_a_signal_sent_to_the_launcher_reaches_the_cli(clone: Clone, number: int
     assert process.stdout
     assert process.stdout.readline() == f"pid={process.pid}\n", "the launcher must become the CLI, not its parent"
     process.send_signal(number)
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=120)
     assert (output, process.returncode) == (f"caught {name}\n", code)
 
 
 def test_a_cli_that_has_gone_is_reported_with_what_to_do(clone: Clone) -> None:
     clone.cli.unlink()
     process = clone.start("up", "-s", "local")
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 127
     assert "make setup" in errors
     assert str(clone.cli) in errors

@@ -43,6 +43,10 @@ class Clock:
         self.writing = threading.Event()
         self.awaited = False
 
+    def install(self) -> None:
+        """In this process, which is the rank's own."""
+        vars(checkpointer)["time"] = self
+
     def perf_counter(self) -> float:
         now = self.now
         if threading.current_thread() is not threading.main_thread():
@@ -56,7 +60,7 @@ class Clock:
 def trained_while_written(rank: int, world_size: int, folder: Path) -> None:
     """Storage does not answer before training has gone three steps further, of a second each, and waits for it."""
     place, clock = LocalFolder(folder / "checkpoints"), Clock()
-    checkpointer.time = clock  # type: ignore[assignment]
+    clock.install()
     module, optimizer, dataset = ranks.build(sharded=True)
     losses = ranks.train(module, optimizer, dataset, range(1, ranks.SAVED_AT + 1))
     grown = [(step, loss) for step, loss, _ in losses]
@@ -88,7 +92,7 @@ def trained_while_written(rank: int, world_size: int, folder: Path) -> None:
 def one_at_a_time(rank: int, world_size: int, folder: Path) -> None:
     """The second save waits for the first, and the end for the second; each says which became whole."""
     place, clock = LocalFolder(folder / "checkpoints"), Clock()
-    checkpointer.time = clock  # type: ignore[assignment]
+    clock.install()
     trained, fault = one_weight(), Fault(gate=clock.gate)
     with Checkpointer(FaultyFolder(place, fault), *trained, keep=1, files={"config.json": b"{}"}) as saver:
         first = saver.save(progress_at(1))

@@ -50,7 +50,8 @@ class Clock:
     """Stands until it is moved; `asked` is called when the loop asks for the time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.asked = 0.0, lambda: None
+        self.now = 0.0
+        self.asked: Callable[[], None] = lambda: None
         monkeypatch.setattr(training.feed, "time", self)
 
     def perf_counter(self) -> float:
