@@ -45,7 +45,13 @@ class CuttingProxy:
                 continue
             server.settimeout(None)
             with self._lock:
-                self._open |= {client, server}
+                # What was accepted before a cut is not to be opened after it.
+                refused = self.refusing
+                self._open |= set() if refused else {client, server}
+            if refused:
+                client.close()
+                server.close()
+                continue
             threading.Thread(target=self._copy, args=(client, server), daemon=True).start()
             threading.Thread(target=self._copy, args=(server, client), daemon=True).start()
 

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import http.server
 import io
-import platform
 import shutil
 import signal
 import socket
@@ -17,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.project import wait_for
 from tests.tools.conftest import SmallClone
 from tools.setup import pins, pulumi_download
 
@@ -164,8 +164,11 @@ def test_an_interrupted_build_leaves_no_half_and_no_process(small_clone: SmallCl
     assert process.returncode == 130, text
     assert "interrupted" in text.splitlines()[-1]
     assert entries(small_clone) == []
-    if platform.system() == "Linux":
-        assert ["sleep", "61.5"] not in [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+    wait_for(
+        lambda: ["sleep", "61.5"] not in [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])],
+        seconds=30,
+        what="the compiler has ended",
+    )
     (small_clone.programs / "seconds").write_text("0")
     assert small_clone.run()[0] == 0
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 HEARTBEAT_SECONDS = 15.0
@@ -51,10 +51,13 @@ def run_visibly(
     """
     began = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as log:
-        process = subprocess.Popen(
-            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+        process: subprocess.Popen[bytes] | None = None
         try:
+            # An interrupt while it is started would leave it to itself.
+            with _held((signal.SIGINT, signal.SIGTERM)):
+                process = subprocess.Popen(
+                    command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
             while True:
                 try:
                     code = process.wait(HEARTBEAT_SECONDS)
@@ -63,7 +66,8 @@ def run_visibly(
                     log.seek(0)
                     say(topic, f"  {elapsed(began)} {progress(log.read())}".rstrip())
         except BaseException:
-            _end(process)
+            if process is not None:
+                _end(process)
             raise
         if code != 0:
             log.seek(0)
@@ -71,6 +75,21 @@ def run_visibly(
             raise SetupError(
                 f"`{' '.join(map(str, command))}` failed with exit code {code} after {elapsed(began)}:\n{last}"
             )
+
+
+@contextlib.contextmanager
+def _held(numbers: Iterable[signal.Signals]) -> Iterator[None]:
+    """Signals that come meanwhile come at the end, but for those that this process ignores."""
+    came: list[int] = []
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+    for one in dict.fromkeys(came):
+        signal.raise_signal(one)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
