@@ -10,19 +10,32 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from capacity import adoption
 from capacity.pulumi_cli import PulumiCli
+from efactl import stack as module
 from efactl.settle import settle
 from efactl.stack import PROJECT, Stack
 from tests.support.project import ROOT, wait_for
+from tools.acceptance import __main__ as acceptance
+from tools.setup.console import run_visibly
 from workload.errors import ReportedError
 
 SLOW = """#!/bin/bash
-trap 'echo > ended; exit 1' INT
+trap 'echo > ended; exit 1' INT TERM
 echo > begun
 while true; do sleep 0.05; done
+"""
+PAUSED = """
+import os, pathlib, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: sys.exit(130))
+draft = pathlib.Path("draft")
+draft.write_text(str(os.getpid()))
+draft.rename("begun")
+signal.pause()
 """
 
 
@@ -46,6 +59,57 @@ def test_an_interruption_waits_until_pulumi_has_ended_in_order(tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         cli.run("destroy")
     assert (tmp_path / "ended").exists()
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
+def struck(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> signal.Signals:
+    """A signal that comes when a program runs already, and whoever starts it does not know of it yet."""
+    number: signal.Signals = request.param
+
+    class Struck(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            wait_for(lambda: (tmp_path / "begun").exists(), seconds=60, what="the program runs")
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(subprocess, "Popen", Struck)
+    return number
+
+
+@pytest.mark.parametrize("struck", [signal.SIGINT], indirect=True)
+@pytest.mark.usefixtures("struck")
+def test_an_interruption_while_pulumi_is_started_reaches_it(tmp_path: Path) -> None:
+    cli = pulumi(tmp_path, SLOW)
+    with pytest.raises(KeyboardInterrupt):
+        cli.run("destroy")
+    assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.usefixtures("struck")
+def test_so_it_is_where_pulumi_has_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli, stack = pulumi(tmp_path, SLOW), Stack("dev")
+    monkeypatch.setattr(module, "pulumi_command", lambda: cli._command)
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        stack.run(["destroy"], aside=True)
+    assert (tmp_path / "ended").exists()
+
+
+def test_so_it_is_where_an_acceptance_starts_its_up(tmp_path: Path, struck: signal.Signals) -> None:
+    (tmp_path / "efactl").mkdir()
+    (tmp_path / "efactl" / "__main__.py").write_text(PAUSED)
+    assert acceptance.up("dev", tmp_path) == 130
+
+
+def test_a_program_that_set_up_is_starting_ends_with_it(tmp_path: Path, struck: signal.Signals) -> None:
+    (tmp_path / "program.py").write_text(PAUSED)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_visibly("test", [sys.executable, "program.py"], cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not psutil.pid_exists(int((tmp_path / "begun").read_text()))
 
 
 def test_what_another_pulumi_has_under_way_is_not_taken_for_what_a_killed_one_left(
