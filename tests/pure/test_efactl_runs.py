@@ -64,7 +64,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str, command: t
     (tmp_path / "odd" / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / "odd" / name)
     words = [sys.executable, "-m", "efactl", *command, "--from", str(tmp_path)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert "Traceback" not in done.stderr
     assert "odd" in done.stdout + done.stderr
 
