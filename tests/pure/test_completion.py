@@ -143,10 +143,10 @@ class Shell:
 
     def until(self, text: str) -> str:
         """What it has shown up to a text that it shows."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while text not in self._seen:
             ready, _, _ = select.select([self._terminal], [], [], max(0.0, end - time.monotonic()))
-            assert ready, f"no '{text}' within 30 s:\n{self._seen}"
+            assert ready, f"no '{text}' within 120 s:\n{self._seen}"
             self._seen += os.read(self._terminal, 4096).decode(errors="replace")
         before, _, self._seen = self._seen.partition(text)
         return before
