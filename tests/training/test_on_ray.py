@@ -167,7 +167,7 @@ def test_the_deadline_ends_a_run_that_hangs_and_its_ranks(cluster: LocalCluster,
     endless = ["--steps", "1000000", "--num_workers", "2", "--checkpoint_every", "0"]
     for deadline in ("40", "160"):
         folder = tmp_path / deadline
-        finished = submit(cluster, folder, [*endless, "--deadline_s", deadline], meanwhile=_stop_rank_1)
+        finished = submit(cluster, folder, [*endless, "--deadline_s", deadline], meanwhile=_stop_both_ranks)
         pids = [rank["pid"] for attempt in finished.record["attempts"][:1] for rank in attempt["ranks"]]
         if len(pids) == 2:
             break
@@ -193,9 +193,9 @@ def test_what_every_attempt_would_meet_ends_the_first_with_one_readable_line(
     assert any("Traceback" in line for line in finished.lines), "the whole story must stand above"
 
 
-def _stop_rank_1(runs: Path) -> bool:
-    """As if it hung: a stopped process answers nothing, and its peer waits for it in a collective."""
-    for file in runs.glob("*/*/evidence/attempt-1/rank-1.json"):
+def _stop_both_ranks(runs: Path) -> bool:
+    """As if they hung: a stopped process answers nothing, and does not tire of waiting for its peer either."""
+    files = list(runs.glob("*/*/evidence/attempt-1/rank-[01].json"))
+    for file in files if len(files) == 2 else []:
         os.kill(json.loads(file.read_text())["pid"], signal.SIGSTOP)
-        return True
-    return False
+    return len(files) == 2
