@@ -21,7 +21,7 @@ def needs_refresh(resources: Resources, *, now: datetime) -> bool:
     """
     ended = bool(ended_reservations(resources, now=now))
     fired = any(_time(_at(_said(one).get("scheduleExpression"))) <= now for one in _of(resources, _SCHEDULE))
-    return ended or (fired and _nodes(resources) > 0)
+    return ended or (fired and gpu_nodes(resources) > 0)
 
 
 def ended_reservations(resources: Resources, *, now: datetime) -> list[str]:
@@ -36,13 +36,18 @@ def may_give_back(resources: Resources) -> bool:
     `pulumi up --continue-on-error` then ends them: where the gate fails, as it does again for a refuted run, a plain
     `up` stops before it deletes the reservation.
     """
-    return any(True for _ in _of(resources, _JOB)) and _nodes(resources) > 0
+    return any(True for _ in _of(resources, _JOB)) and gpu_nodes(resources) > 0
 
 
-def _nodes(resources: Resources) -> int:
+def gpu_nodes(resources: Resources) -> int:
     """Of the GPU group, which is made by a component of that name."""
     groups = [one for one in _of(resources, _NODE_GROUP) if str(one["urn"]).rpartition("::")[2].endswith("gpu-group")]
     return sum(int((_said(one).get("scalingConfig") or {}).get("desiredSize") or 0) for one in groups)
+
+
+def reserved(resources: Resources) -> int:
+    """Instances in the reservations that were made here."""
+    return sum(int(_said(one).get("instanceCount") or 0) for one in _of(resources, _RESERVATION))
 
 
 def _of(resources: Resources, token: str) -> Iterator[Mapping[str, Any]]:

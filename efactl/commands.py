@@ -4,9 +4,10 @@ import contextlib
 import datetime
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from capacity.ended import may_give_back, needs_refresh
+from capacity.ended import gpu_nodes, may_give_back, needs_refresh, reserved
 from efactl import leftovers, reasons
 from efactl.exit_codes import ExitCode
 from efactl.region_stacks import hint
@@ -17,26 +18,34 @@ from workload.recorded_run import at
 from workload.run_folder import regular
 
 
-def up(stack: Stack, *, as_json: bool) -> ExitCode:
-    """`pulumi up` without questions; where a gate failed it, the exit code says which."""
+def up(stack: Stack, *, as_json: bool, targets: Sequence[str] = (), whole_run: bool = True) -> ExitCode:
+    """`pulumi up` without questions; where a gate failed it, the exit code says which.
+
+    `targets` are URNs that it keeps to, none being all. `whole_run` False: more of the run is due than they are, and
+    needs the GPU nodes, so that gpuScaleToZeroAfterJob does not end them yet.
+    """
     for line in stack.release_dead_locks():
         note(line)
     refresh = _settled(stack) if stack.config("platform") == "eks" else []
     began = datetime.datetime.now(datetime.UTC)
-    status = stack.run(["up", "--yes", "--skip-preview", *refresh], aside=as_json)
+    kept_to = [word for urn in targets for word in ("--target", urn)]
+    status = stack.run(["up", "--yes", "--skip-preview", *refresh, *kept_to], aside=as_json)
     run = _run(stack)
     reason = None
     if status != 0:
         reason = reasons.of_job(run, began) or reasons.of_measurements(FOLDER / "runs", began)
     done = status == 0 or (reason is not None and reasons.judged(run, began))
-    given = done and stack.is_on("gpuScaleToZeroAfterJob") and may_give_back(stack.resources())
-    if given:
+    over = done and stack.is_on("gpuScaleToZeroAfterJob") and may_give_back(stack.resources())
+    if over and whole_run:
         _give_back(stack, aside=as_json)
+    elif over:
+        note("gpuScaleToZeroAfterJob: not yet, since what measures beside the run is due on its GPU nodes")
+        note_billing(stack)
     if as_json:
         print(json.dumps(run, indent=2))
     if status == 0:
         return ExitCode.OK
-    if not given:
+    if not over:
         note_billing(stack)
     return reason or (ExitCode.INTERRUPTED if _goes_on(stack) else ExitCode.FAILED)
 
@@ -86,10 +95,27 @@ def stop(stack: Stack, *, as_json: bool) -> ExitCode:
 
 
 def _give_back(stack: Stack, *, aside: bool) -> None:
-    """The nodes that a job ran on cannot end in its own `up`. A gate that failed does not keep them."""
-    note("the run is done: its GPU nodes are given back (gpuScaleToZeroAfterJob)")
-    if stack.run(["up", "--yes", "--skip-preview", "--continue-on-error"], aside=aside) != 0:
-        note_billing(stack)
+    """The nodes that a job ran on cannot end in its own `up`. A gate that failed does not keep them, though it fails
+    this one too: whether they are gone is the state's to say."""
+    note("the run is done: an `up` gives its GPU nodes back (gpuScaleToZeroAfterJob)")
+    passed = False
+    try:
+        passed = stack.run(["up", "--yes", "--skip-preview", "--continue-on-error"], aside=aside) == 0
+    finally:
+        if not _is_given_back(stack) or not passed:
+            note_billing(stack)
+
+
+def _is_given_back(stack: Stack) -> bool:
+    """Says so, or what is left. A state that cannot be read is not what the command failed by."""
+    with contextlib.suppress(ReportedError):
+        left = stack.resources()
+        nodes, instances = gpu_nodes(left), reserved(left)
+        if not nodes and not instances:
+            note("the GPU nodes are given back")
+            return True
+        note(f"NOT given back: the stack has {nodes} GPU nodes still, and a reservation of {instances}")
+    return False
 
 
 def note_billing(stack: Stack) -> None:

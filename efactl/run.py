@@ -27,11 +27,9 @@ class ChangedStack(Stack):
     def __init__(self, name: str, file: Path) -> None:
         super().__init__(name)
         self.file = file
-        self.targets: Sequence[str] = ()
 
     def run(self, command: Sequence[str], *, aside: bool) -> int:
-        targets = [word for urn in self.targets for word in ("--target", urn)]
-        return super().run([*command, "--config-file", str(self.file), *targets], aside=aside)
+        return super().run([*command, "--config-file", str(self.file)], aside=aside)
 
 
 def run(asked: argparse.Namespace) -> ExitCode:
@@ -67,8 +65,7 @@ def run(asked: argparse.Namespace) -> ExitCode:
             _keep(stack, settings)
         if not plan.targets:
             return _nothing_due(stack, as_json=asked.json)
-        changed.targets = plan.targets
-        code = commands.up(changed, as_json=asked.json)
+        code = commands.up(changed, as_json=asked.json, targets=plan.targets, whole_run=not plan.left_out)
     _explain(stack, settings, asked, code)
     return code
 

@@ -14,6 +14,7 @@ from efactl.stack import JOB_TYPE, Stack
 
 PENDING = {"type": "aws:eks/nodeGroup:NodeGroup", "urn": "urn::half-made"}
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
+CLUSTER = "aws:eks/cluster:Cluster"
 
 
 def gpu_group(nodes: int) -> dict[str, Any]:
@@ -40,6 +41,8 @@ class UpStack(Stack):
         super().__init__("dev")
         self._resources, self._statuses, self._settings = list(resources), list(statuses), settings
         self.ran: list[Sequence[str]] = []
+        # The state that each run of pulumi leaves, by turns; as it was where none is given.
+        self.leaves: list[Sequence[Mapping[str, Any]]] = []
         self.settled: list[Mapping[str, Any]] = []
 
     def resources(self) -> list[Mapping[str, Any]]:
@@ -57,6 +60,8 @@ class UpStack(Stack):
 
     def run(self, command: Sequence[str], *, aside: bool) -> int:
         self.ran.append(command)
+        if len(self.leaves) >= len(self.ran):
+            self._resources = list(self.leaves[len(self.ran) - 1])
         return self._statuses[len(self.ran) - 1]
 
 
@@ -85,6 +90,67 @@ def test_nodes_are_given_back_after_a_run_however_it_was_judged(
     assert commands.up(stack, as_json=False) == code
     [_, again] = stack.ran
     assert "--continue-on-error" in again
+
+
+RUN_AND_NODES = [gpu_group(2), {"type": RESERVATION, "id": "cr-1", "urn": "urn::it", "outputs": {"instanceCount": 2}}]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_nodes_are_said_to_be_given_back_once_the_state_has_none(
+    runs: Path, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gate that fails the run fails that `up` too, which ends them all the same."""
+    run = job(judged(runs, "refuted" if status else "proven"))
+    stack = UpStack([run, *RUN_AND_NODES], status, status, gpuScaleToZeroAfterJob="true")
+    stack.leaves = [[run, *RUN_AND_NODES], [run, gpu_group(0)]]
+    commands.up(stack, as_json=False)
+    assert "the GPU nodes are given back" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("left", [RUN_AND_NODES, RUN_AND_NODES[:1], RUN_AND_NODES[1:]])
+@pytest.mark.parametrize("status", [0, 1])
+def test_nodes_that_stay_are_said_to_bill(
+    runs: Path, status: int, left: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = job(judged(runs, "proven"))
+    stack = UpStack([run, *RUN_AND_NODES], 0, status, gpuScaleToZeroAfterJob="true")
+    stack.leaves = [[run, *RUN_AND_NODES], [run, *left, {"type": CLUSTER, "id": "ray-dev", "urn": "urn::eks"}]]
+    assert commands.up(stack, as_json=False) == ExitCode.OK
+    said = capsys.readouterr().err
+    assert "NOT given back" in said and "the GPU nodes are given back" not in said
+    assert "still there, and billing" in said and "`efactl down -s dev` ends it all" in said
+
+
+def test_an_interrupted_giving_back_says_what_bills(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(command: Sequence[str], *, aside: bool) -> int:
+        if "--continue-on-error" in command:
+            raise KeyboardInterrupt
+        return 0
+
+    stack = UpStack([job(judged(runs, "proven")), *RUN_AND_NODES], gpuScaleToZeroAfterJob="true")
+    stack.run = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        commands.up(stack, as_json=False)
+    assert "still there, and billing: capacity reservation cr-1" in capsys.readouterr().err
+
+
+def test_only_the_run_keeps_to_its_targets_and_what_gives_nodes_back_has_none(runs: Path) -> None:
+    """Node group and reservation are no part of a run."""
+    stack = UpStack([job(judged(runs, "proven")), gpu_group(2)], 0, 0, gpuScaleToZeroAfterJob="true")
+    commands.up(stack, as_json=False, targets=["urn::train", "urn::gate"])
+    first, again = stack.ran
+    assert first[-4:] == ["--target", "urn::train", "--target", "urn::gate"]
+    assert "--target" not in again
+
+
+def test_nodes_stay_for_what_was_left_out_of_the_run_and_are_said_to_bill(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without targets, the `up` that gives nodes back would begin the comparison."""
+    stack = UpStack([job(judged(runs, "proven")), *RUN_AND_NODES], 0, gpuScaleToZeroAfterJob="true")
+    assert commands.up(stack, as_json=False, targets=["urn::train"], whole_run=False) == ExitCode.OK
+    assert len(stack.ran) == 1
+    assert "still there, and billing: capacity reservation cr-1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "", '{"verdict": 5}'])

@@ -153,6 +153,7 @@ JOB_REPLACED = [
 ]
 GATE_UPDATED = step("update", f"{WORKLOAD}:RunGate", "gate")
 CLUSTER = "pulumi-python:dynamic/infra:LocalRayCluster"
+COMPARISON = "pulumi-python:dynamic/workload:TransportComparison"
 
 
 def test_the_run_s_own_resources_are_its_targets() -> None:
@@ -237,6 +238,29 @@ def test_a_run_is_previewed_whole_then_brought_up_alone_and_the_file_stays(
     assert {config[f"{PROJECT}:trainSteps"] for config in pulumi.configs} == {"7"}
     assert (ROOT / "Pulumi.local.yaml").read_bytes() == before
     assert "the next `up` asks for a run of its settings again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("compares", [False, True])
+def test_the_nodes_of_a_run_are_given_back_with_its_settings_and_without_its_targets(
+    pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, compares: bool
+) -> None:
+    config = Stack.config
+    given = {"gpuScaleToZeroAfterJob": "true"}
+    monkeypatch.setattr(Stack, "config", lambda self, key: given.get(key) or config(self, key))
+    two = {"scalingConfig": {"desiredSize": 2}}
+    group = {"type": "aws:eks/nodeGroup:NodeGroup", "urn": "urn::ray-gpu-group", "outputs": two}
+    monkeypatch.setattr(Stack, "resources", lambda self: [{"type": JOB_TYPE, "urn": "urn::train"}, group])
+    if compares:
+        pulumi.events = (*pulumi.events, step("create", COMPARISON, "compare"))
+    assert run("trainSteps=7") == ExitCode.OK
+    _, up, *again = pulumi.calls
+    assert "--target" in up
+    if compares:
+        assert again == [], "the comparison that was left out would begin"
+        return
+    [back] = again
+    assert "--continue-on-error" in back and "--target" not in back
+    assert pulumi.configs[-1][f"{PROJECT}:trainSteps"] == "7"
 
 
 def test_more_than_a_run_is_refused_before_anything_is_done(pulumi: Pulumi) -> None:
