@@ -4,14 +4,17 @@ import contextlib
 import datetime
 import json
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from capacity.ended import gpu_nodes, may_give_back, needs_refresh, reserved
-from efactl import leftovers, reasons
+from efactl import gate, leftovers, reasons
+from efactl.event_log import events
 from efactl.exit_codes import ExitCode
 from efactl.region_stacks import hint
-from efactl.stack import FOLDER, JOB_TYPE, Stack, plain
+from efactl.stack import COMPARISON_GATE_TYPE, COMPARISON_TYPE, FOLDER, GATE_TYPE, JOB_TYPE, Stack, plain
 from workload import job
 from workload.errors import ReportedError
 from workload.recorded_run import at
@@ -29,12 +32,14 @@ def up(stack: Stack, *, as_json: bool, targets: Sequence[str] = (), whole_run: b
     refresh = _settled(stack) if stack.config("platform") == "eks" else []
     began = datetime.datetime.now(datetime.UTC)
     kept_to = [word for urn in targets for word in ("--target", urn)]
-    status = stack.run(["up", "--yes", "--skip-preview", *refresh, *kept_to], aside=as_json)
+    with tempfile.TemporaryDirectory(prefix="efactl-up-") as folder:
+        log = Path(folder) / "events.json"
+        command = ["up", "--yes", "--skip-preview", *refresh, *kept_to, "--event-log", str(log)]
+        status = stack.run(command, aside=as_json)
+        judged = gate.outcomes(events(log))
     run = _run(stack)
-    reason = None
-    if status != 0:
-        reason = reasons.of_job(run, began) or reasons.of_measurements(FOLDER / "runs", began)
-    done = status == 0 or (reason is not None and reasons.judged(run, began))
+    reason = _reason(stack, run, judged, began) if status != 0 else None
+    done = status == 0 or (bool(judged) and reason is not None)
     over = done and stack.is_on("gpuScaleToZeroAfterJob") and may_give_back(stack.resources())
     if over and whole_run:
         _give_back(stack, aside=as_json)
@@ -48,6 +53,18 @@ def up(stack: Stack, *, as_json: bool, targets: Sequence[str] = (), whole_run: b
     if not over:
         note_billing(stack)
     return reason or (ExitCode.INTERRUPTED if _goes_on(stack) else ExitCode.FAILED)
+
+
+def _reason(
+    stack: Stack, run: Mapping[str, Any], judged: Mapping[str, bool], began: datetime.datetime
+) -> ExitCode | None:
+    """Why an `up` failed, where a gate or a measurement did it; `judged` are the gates that it came to."""
+    if GATE_TYPE in judged and (code := reasons.of_job(run)) is not None:
+        return code
+    if (code := reasons.of_measurements(FOLDER / "runs", began)) is not None:
+        return code
+    comparison = stack.resource(COMPARISON_TYPE) if judged.get(COMPARISON_GATE_TYPE) is False else None
+    return reasons.of_comparison(plain(comparison.get("outputs") or {})) if comparison else None
 
 
 def _settled(stack: Stack) -> list[str]:
@@ -65,7 +82,7 @@ def _settled(stack: Stack) -> list[str]:
 
 
 def outputs(stack: Stack, *, as_json: bool) -> ExitCode:
-    """The main figures of the stack's last run that SUCCEEDED, from its state and record."""
+    """The main figures of the stack's last run that SUCCEEDED, from its state and, where that is here, its record."""
     run = _run(stack)
     if not run:
         note(f"stack {stack.name} holds no run; {hint(stack.name, f'`efactl up -s {stack.name}` makes one')}")
@@ -130,19 +147,19 @@ def note_billing(stack: Stack) -> None:
 
 
 def _run(stack: Stack) -> dict[str, Any]:
-    """The contract's `run`, from the job in state and the latest judgement in its record; empty without a job."""
+    """The contract's `run`, from the job in state and the latest judgement; empty without a job."""
     resource = stack.resource(JOB_TYPE)
     if resource is None or not resource.get("outputs"):
         return {}
     state = plain(resource["outputs"])
-    record = _record(state["record"])
+    judged = _judgement(stack, resource, state["record"])
     return {
         "submissionId": state["submission_id"],
         "status": state["status"],
-        "verdict": at(record, "verdict", "value"),
-        "verdictReasons": at(record, "verdict", "reasons") or [],
-        "judgedAt": at(record, "verdict", "judgedAt"),
-        "qualityPassed": at(record, "quality", "passed"),
+        "verdict": judged.get("verdict"),
+        "verdictReasons": judged.get("verdictReasons") or [],
+        "judgedAt": judged.get("judgedAt"),
+        "qualityPassed": judged.get("qualityPassed"),
         "tokensPerSecond": state["tokens_per_second"],
         "evalLossBefore": state["eval_loss_before"],
         "evalLossAfter": state["eval_loss_after"],
@@ -160,15 +177,20 @@ def _goes_on(stack: Stack) -> bool:
         return False
 
 
-def _record(path: str) -> Any:
-    """None where there is none to read, which is said unless it is not on this machine."""
+def _judgement(stack: Stack, job: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The record's; where that is on another machine or, as is then said, cannot be read, the gate's by the state."""
     try:
-        return json.loads(regular(FOLDER / path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
+        record = json.loads(regular(FOLDER / path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        note(f"the record {path} cannot be read ({error}): its verdict is not known here")
-        return None
+        if not isinstance(error, FileNotFoundError):
+            note(f"the record {path} cannot be read ({error}): the run is judged by the state")
+        return gate.judged_by_state(job, stack.config("gateMaxEvalLoss"))
+    return {
+        "verdict": at(record, "verdict", "value"),
+        "verdictReasons": at(record, "verdict", "reasons"),
+        "judgedAt": at(record, "verdict", "judgedAt"),
+        "qualityPassed": at(record, "quality", "passed"),
+    }
 
 
 def _shown(value: Any) -> str:

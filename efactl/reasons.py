@@ -15,16 +15,11 @@ _BY_VERDICT = {"refuted": ExitCode.REFUTED, "unproven": ExitCode.UNPROVEN}
 _PREFLIGHTS, _COMPARISONS = "ray-train-bandwidth-*/record.json", "compare-*/comparison.json"
 
 
-def of_job(run: Mapping[str, Any], began: datetime.datetime) -> ExitCode | None:
-    """By `efactl outputs`' run; None where its gate did not judge since then, or passed."""
-    if not judged(run, began):
+def of_job(run: Mapping[str, Any]) -> ExitCode | None:
+    """By `efactl outputs`' run, which has come to its gate; None where that passed it."""
+    if not run:
         return None
     return _BY_VERDICT.get(run["verdict"], ExitCode.QUALITY if run["qualityPassed"] is False else None)
-
-
-def judged(run: Mapping[str, Any], began: datetime.datetime) -> bool:
-    """Whether the run came to its gate since then: it is done, however it was judged."""
-    return _since(run.get("judgedAt"), began)
 
 
 def of_measurements(runs: Path, began: datetime.datetime) -> ExitCode | None:
@@ -34,6 +29,12 @@ def of_measurements(runs: Path, began: datetime.datetime) -> ExitCode | None:
             if (code := code_of(record, began)) is not None:
                 return code
     return None
+
+
+def of_comparison(comparison: Mapping[str, Any]) -> ExitCode:
+    """By the outputs of one whose gate has failed it: its report may be on another machine."""
+    status = str(mapping(comparison, "result").get("status"))
+    return _BY_VERDICT.get(status, ExitCode.SLOW if status == "complete" else ExitCode.FAILED)
 
 
 def _preflight(record: Mapping[str, Any], began: datetime.datetime) -> ExitCode | None:
@@ -52,7 +53,7 @@ def _comparison(report: Mapping[str, Any], began: datetime.datetime) -> ExitCode
     judgement = mapping(report, "judgement")
     if not _since(judgement.get("judgedAt"), began) or not judgement["reasons"]:
         return None
-    return _BY_VERDICT.get(report["status"], ExitCode.SLOW if report["status"] == "complete" else ExitCode.FAILED)
+    return of_comparison({"result": report})
 
 
 def _since(moment: str | None, began: datetime.datetime) -> bool:

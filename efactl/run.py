@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import yaml
 
 from efactl import commands
+from efactl.event_log import events
 from efactl.exit_codes import ExitCode
 from efactl.region_stacks import check_alone
 from efactl.run_plan import Plan, plan_of
@@ -87,14 +87,11 @@ def _once_more(stack: Stack, settings: dict[str, Any]) -> dict[str, Any]:
     return settings if job is None else {**settings, "jobRunId": f"after {job['id']}"}
 
 
-def _previewed(stack: ChangedStack, events: Path, *, aside: bool) -> Plan | None:
+def _previewed(stack: ChangedStack, log: Path, *, aside: bool) -> Plan | None:
     """What an `up` of the whole stack would change, shown by pulumi; None where the preview failed and has said why."""
-    # What lets the CLI know its own --event-log, as Pulumi's Automation API does it.
-    os.environ["PULUMI_DEBUG_COMMANDS"] = "true"
-    if stack.run(["preview", "--event-log", str(events)], aside=aside) != 0:
+    if stack.run(["preview", "--event-log", str(log)], aside=aside) != 0:
         return None
-    lines = events.read_text(encoding="utf-8").splitlines()
-    return plan_of(json.loads(line) for line in lines if line)
+    return plan_of(events(log))
 
 
 def _check_keeping(stack: Stack, settings: Mapping[str, Any]) -> None:

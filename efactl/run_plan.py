@@ -4,15 +4,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from efactl.stack import COMPARISON_GATE_TYPE, COMPARISON_TYPE, GATE_TYPE, JOB_TYPE
+
 # The kinds that a run consists of, and those that measure beside it.
 RUN_TYPES = (
     "pulumi-python:dynamic/workload:BandwidthPreflight",
-    "pulumi-python:dynamic/workload:RayTrainJob",
-    "pulumi-python:dynamic/workload:RunGate",
+    JOB_TYPE,
+    GATE_TYPE,
 )
 BESIDE_TYPES = (
-    "pulumi-python:dynamic/workload:TransportComparison",
-    "pulumi-python:dynamic/workload:ComparisonGate",
+    COMPARISON_TYPE,
+    COMPARISON_GATE_TYPE,
 )
 _STACK = "pulumi:pulumi:Stack"
 # A provider is a program's configuration: the dynamic one is told every setting, another a token that was renewed.

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from capacity.aws import Access
 
 JOB_TYPE = "pulumi-python:dynamic/workload:RayTrainJob"
+GATE_TYPE = "pulumi-python:dynamic/workload:RunGate"
+COMPARISON_TYPE = "pulumi-python:dynamic/workload:TransportComparison"
+COMPARISON_GATE_TYPE = "pulumi-python:dynamic/workload:ComparisonGate"
 LOCAL_CLUSTER_TYPE = "pulumi-python:dynamic/infra:LocalRayCluster"
 KUBERNETES_PROVIDER_TYPE = "pulumi:providers:kubernetes"
 CLUSTER_GUARD_TYPE = "pulumi-python:dynamic/infra:ClusterGuard"
@@ -76,6 +79,8 @@ class Stack:
         Returns its exit status. Raises KeyboardInterrupt, once pulumi has ended, where that kept it from its end.
         """
         arguments = [pulumi_command(), *command, "-s", self.name]
+        # What lets the CLI know its own --event-log, as Pulumi's Automation API does it.
+        environment = {**pulumi_environment(), "PULUMI_DEBUG_COMMANDS": "true"}
         process: subprocess.Popen[bytes] | None = None
         interrupted, owed = False, list[int]()
 
@@ -89,9 +94,7 @@ class Stack:
                 process.send_signal(number)
 
         with handled((signal.SIGINT, signal.SIGTERM), pass_on):
-            process = subprocess.Popen(
-                arguments, cwd=FOLDER, env=pulumi_environment(), stdout=sys.stderr if aside else None
-            )
+            process = subprocess.Popen(arguments, cwd=FOLDER, env=environment, stdout=sys.stderr if aside else None)
             for number in owed[:1]:  # came when there was no pulumi yet
                 process.send_signal(number)
             status = process.wait()

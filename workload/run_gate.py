@@ -8,12 +8,12 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from workload.errors import ReportedError
+from workload.judgement import judgement
 from workload.provider_process import reported, say
-from workload.quality import gate_message, quality_failures
+from workload.quality import gate_message
 from workload.record_copies import copy_of, is_due
 from workload.run_record import is_on_record, write_verdict
-from workload.transport import judge
-from workload.verdict import RULES, Verdict, Wanted, wanted_of
+from workload.verdict import RULES, Wanted
 
 # A resource of this provider keeps its place in old states by this import path: do not rename module or class.
 DECIDING = ("submission_id", "expect", "nics", "gdr", "rules", "transport", "eval_loss_after", "max_eval_loss")
@@ -34,7 +34,7 @@ class RunGateProvider(ResourceProvider):
             return DiffResult(changes=True)
         record = Path(news["record"])
         # A failed update leaves old inputs in state: going back to them is no change, yet the record has the failure.
-        return DiffResult(changes=not is_on_record(record, *_judgement(news)) or is_due(olds, news, record))
+        return DiffResult(changes=not is_on_record(record, *judgement(news)) or is_due(olds, news, record))
 
     @reported
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
@@ -45,13 +45,8 @@ class RunGateProvider(ResourceProvider):
         """A judgement holds nothing."""
 
 
-def _judgement(props: Mapping[str, Any]) -> tuple[Verdict, list[str]]:
-    quality = quality_failures(props.get("eval_loss_after"), props.get("max_eval_loss"))
-    return judge(props["transport"], wanted_of(props)), quality
-
-
 def _judged(props: Mapping[str, Any], olds: Mapping[str, Any]) -> dict[str, Any]:
-    verdict, quality = _judgement(props)
+    verdict, quality = judgement(props)
     record = Path(props["record"])
     write_verdict(record, verdict, quality)
     copy = copy_of(props, record, say, before=olds.get("copy") or "")

@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from efactl import gate
 from efactl.region_stacks import up_elsewhere
 from efactl.stack import FOLDER, JOB_TYPE, Stack
 from efactl.stack_secrets import configured_secrets
@@ -191,7 +193,10 @@ def _last_run(read: ReadStack, runs: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError):
         content = regular(folder / RECORD).read_text(encoding="utf-8", errors="replace")
         record = recorded(content, folder=folder.name, place=str(folder))
-    return last_run.last_run_part(job, read.outputs.get("run") or {}, record)
+    judged: Mapping[str, Any] = {}
+    if (record is None or record.problem) and (resource := read.resource(JOB_TYPE)):
+        judged = gate.judged_by_state(resource, read.config("gateMaxEvalLoss"))
+    return last_run.last_run_part(job, judged, record)
 
 
 def _redacted(value: Any, redact: Redactor) -> Any:

@@ -5,28 +5,32 @@ from typing import Any
 
 from workload.recorded_run import RecordedRun, number, text, texts
 
+_BY_STATE = "judged by the state"
 
-def last_run_part(job: Mapping[str, Any], told: Mapping[str, Any], record: RecordedRun | None) -> dict[str, Any] | None:
+
+def last_run_part(
+    job: Mapping[str, Any], judged: Mapping[str, Any], record: RecordedRun | None
+) -> dict[str, Any] | None:
     """None where the stack holds no run.
 
-    `job` has the outputs of the stack's job, `told` the stack output `run`; `record` None is not on this machine.
+    `job` has the outputs of the stack's job; `record` None is not on this machine. Without one to go by it is as
+    `judged`: what the gate says of the state (`efactl.gate`).
     """
     identifier = text(job.get("submission_id"))
     if identifier is None:
         return None
-    own = told if told.get("submissionId") == identifier else {}
-    here = record is not None and not record.problem
+    here = record if record and not record.problem else None
     return {
         "submissionId": identifier,
         "status": job.get("status"),
         "endedAt": record.ended.isoformat(timespec="seconds") if record and record.ended else None,
-        "expect": record.expect if record else text(job.get("expect")),
-        "verdict": record.verdict if record and here else text(own.get("verdict")),
-        "verdictReasons": record.reasons if record and here else texts(own.get("verdictReasons")),
-        "qualityPassed": record.quality if record else None,
+        "expect": here.expect if here else text(judged.get("expect")) or text(job.get("expect")),
+        "verdict": here.verdict if here else text(judged.get("verdict")),
+        "verdictReasons": here.reasons if here else texts(judged.get("verdictReasons")),
+        "qualityPassed": here.quality if here else judged.get("qualityPassed"),
         "tokensPerSecond": number(job.get("tokens_per_second")),
         "evalLossBefore": number(job.get("eval_loss_before")),
         "evalLossAfter": number(job.get("eval_loss_after")),
         "record": text(job.get("record")),
-        "note": record.problem or None if record else "its record is not on this machine",
+        "note": None if here else f"{record.problem if record else 'its record is not on this machine'}: {_BY_STATE}",
     }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import pytest
 
 from efactl import commands, teardown
 from efactl.exit_codes import ExitCode
-from efactl.stack import JOB_TYPE, Stack
+from efactl.gate import judged_by_state
+from efactl.stack import COMPARISON_GATE_TYPE, COMPARISON_TYPE, GATE_TYPE, JOB_TYPE, Stack
+from tests.support.known_stack import OVER_GLOO
 
 PENDING = {"type": "aws:eks/nodeGroup:NodeGroup", "urn": "urn::half-made"}
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
@@ -44,6 +46,8 @@ class UpStack(Stack):
         # The state that each run of pulumi leaves, by turns; as it was where none is given.
         self.leaves: list[Sequence[Mapping[str, Any]]] = []
         self.settled: list[Mapping[str, Any]] = []
+        # The gate that pulumi comes to where it fails; None for none.
+        self.fails_at: str | None = GATE_TYPE
 
     def resources(self) -> list[Mapping[str, Any]]:
         return list(self._resources)
@@ -60,9 +64,14 @@ class UpStack(Stack):
 
     def run(self, command: Sequence[str], *, aside: bool) -> int:
         self.ran.append(command)
+        status = self._statuses[len(self.ran) - 1]
+        if "--event-log" in command and status != 0 and self.fails_at:
+            step = {"op": "update", "type": self.fails_at, "urn": "urn::gate"}
+            event = {"resOpFailedEvent": {"metadata": step}}
+            Path(command[list(command).index("--event-log") + 1]).write_text(f'{json.dumps(event)}\n{{"cut')
         if len(self.leaves) >= len(self.ran):
             self._resources = list(self.leaves[len(self.ran) - 1])
-        return self._statuses[len(self.ran) - 1]
+        return status
 
 
 @pytest.fixture(autouse=True)
@@ -74,10 +83,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def judged(runs: Path, verdict: str, *, ago: timedelta = timedelta(seconds=-60)) -> str:
-    """A record whose gate judged so long before now; by default it will have, once the engine is done."""
-    moment = (datetime.now(UTC) - ago).isoformat()
-    record = {"verdict": {"value": verdict, "reasons": [], "judgedAt": moment}, "quality": {"passed": True}}
+def judged(runs: Path, verdict: str) -> str:
+    """A record that a gate has judged."""
+    record = {"verdict": {"value": verdict, "reasons": []}, "quality": {"passed": True}}
     (runs / "runs" / "record.json").write_text(json.dumps(record))
     return "runs/record.json"
 
@@ -139,7 +147,7 @@ def test_only_the_run_keeps_to_its_targets_and_what_gives_nodes_back_has_none(ru
     stack = UpStack([job(judged(runs, "proven")), gpu_group(2)], 0, 0, gpuScaleToZeroAfterJob="true")
     commands.up(stack, as_json=False, targets=["urn::train", "urn::gate"])
     first, again = stack.ran
-    assert first[-4:] == ["--target", "urn::train", "--target", "urn::gate"]
+    assert [word for flag, word in pairwise(first) if flag == "--target"] == ["urn::train", "urn::gate"]
     assert "--target" not in again
 
 
@@ -151,6 +159,78 @@ def test_nodes_stay_for_what_was_left_out_of_the_run_and_are_said_to_bill(
     assert commands.up(stack, as_json=False, targets=["urn::train"], whole_run=False) == ExitCode.OK
     assert len(stack.ran) == 1
     assert "still there, and billing: capacity reservation cr-1" in capsys.readouterr().err
+
+
+def elsewhere(expect: str, **outputs: Any) -> dict[str, Any]:
+    """A job over gloo whose record another machine has; `expect` is what its stack expects by now."""
+    made = job("runs/elsewhere/record.json")
+    # As the engine keeps them: a job that stays as it is has the inputs of the last `up`, and its own outputs.
+    made["outputs"] |= {"transport": OVER_GLOO, "expect": "gloo", **outputs}
+    return made | {"inputs": {"expect": expect, "transport": None}}
+
+
+@pytest.mark.parametrize(
+    ("expect", "transport", "limit", "verdict", "quality", "code"),
+    [
+        ("efa", OVER_GLOO, "", "refuted", True, ExitCode.REFUTED),
+        ("gloo", {**OVER_GLOO, "worldSize": 8.0}, "", "unproven", True, ExitCode.UNPROVEN),
+        ("gloo", None, "", "unproven", True, ExitCode.UNPROVEN),
+        ("gloo", OVER_GLOO, "0.5", "proven", False, ExitCode.QUALITY),
+    ],
+)
+def test_a_run_whose_record_is_elsewhere_is_judged_by_the_state_as_its_gate_does(
+    runs: Path,
+    expect: str,
+    transport: Any,
+    limit: str,
+    verdict: str,
+    quality: bool,
+    code: ExitCode,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = elsewhere(expect, transport=transport)
+    given = {"gpuScaleToZeroAfterJob": "true", "gateMaxEvalLoss": limit}
+    stack = UpStack([run, gpu_group(2)], 1, 1, **given)
+    assert commands.up(stack, as_json=False) == code
+    assert len(stack.ran) == 2, "its nodes are given back"
+    capsys.readouterr()
+    assert commands.outputs(stack, as_json=True) == ExitCode.OK
+    told = json.loads(capsys.readouterr().out)
+    assert (told["verdict"], told["qualityPassed"], told["judgedAt"]) == (verdict, quality, None)
+    assert told["verdictReasons"]
+
+
+def test_an_up_that_fails_before_the_gate_is_not_told_as_the_gates_doing(runs: Path) -> None:
+    stack = UpStack([elsewhere("efa"), gpu_group(2)], 1, gpuScaleToZeroAfterJob="true")
+    stack.fails_at = None
+    stack.head = lambda: None  # type: ignore[method-assign]
+    assert commands.up(stack, as_json=False) == ExitCode.FAILED
+    assert len(stack.ran) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("complete", ExitCode.SLOW),
+        ("refuted", ExitCode.REFUTED),
+        ("unproven", ExitCode.UNPROVEN),
+        ("failed", ExitCode.FAILED),
+    ],
+)
+def test_a_comparison_whose_report_is_elsewhere_fails_as_it_did_there(runs: Path, status: str, code: ExitCode) -> None:
+    outputs = {"result": {"status": status}, "report": "runs/compare-1/comparison.json"}
+    comparison = {"type": COMPARISON_TYPE, "urn": "urn::compare", "outputs": outputs}
+    stack = UpStack([elsewhere("gloo"), comparison, gpu_group(2)], 1, 1, gpuScaleToZeroAfterJob="true")
+    stack.fails_at = COMPARISON_GATE_TYPE
+    assert commands.up(stack, as_json=False) == code
+    assert len(stack.ran) == 2, "its nodes are given back"
+
+
+@pytest.mark.parametrize("limit", ["", "much"])
+def test_a_limit_that_no_up_would_take_judges_nothing(runs: Path, limit: str) -> None:
+    judged_so = judged_by_state(elsewhere("gloo"), limit)
+    assert judged_so.get("verdict") == (None if limit else "proven")
+    assert judged_by_state(job("runs/elsewhere/record.json"), "") == {}, "an old state says not what was expected"
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "", '{"verdict": 5}'])
@@ -181,9 +261,10 @@ def test_a_job_that_failed_is_not_begun_again_by_giving_nodes_back(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The state still has the run before it: a further `up` would run the failed one once more."""
-    earlier = judged(runs, "proven", ago=timedelta(hours=1))
+    earlier = judged(runs, "refuted")
     held = {"type": RESERVATION, "id": "cr-1", "urn": "urn::it", "outputs": {}}
     stack = UpStack([job(earlier), gpu_group(2), held], 1, gpuScaleToZeroAfterJob="true")
+    stack.fails_at = None
     stack.head = lambda: None  # type: ignore[method-assign]
     assert commands.up(stack, as_json=False) == ExitCode.FAILED
     assert len(stack.ran) == 1

@@ -93,9 +93,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
                 "token": secret(TOKEN),
                 "kubeconfig": secret(str(tunnel.kubeconfig(tmp_path / "tunnel"))),
             }
-            last = {"submissionId": "last-1", "verdict": "proven", "verdictReasons": ["4 of 4 ranks"]}
             resources = [
-                custom(STACK_TYPE, {"hourlyCostUsd": None, "run": last}),
+                custom(STACK_TYPE, {"hourlyCostUsd": None}),
                 custom(KUBERNETES_PROVIDER_TYPE, {}, inputs={"kubeconfig": str(api.kubeconfig(tmp_path / "kube"))}),
                 custom(RAY_CLUSTER_TYPE, cluster()),
                 custom(RAY_CLUSTER_READY_TYPE, {"head": head}),

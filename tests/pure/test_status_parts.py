@@ -151,28 +151,24 @@ def test_where_ray_differs_from_what_was_declared_it_is_said(
     assert told["problem"] == problem
 
 
-def test_the_last_runs_judgement_is_its_records_and_without_it_the_stacks() -> None:
+def test_the_last_runs_judgement_is_its_records_and_without_it_the_gates_by_the_state() -> None:
     state = {"submission_id": "it-1", "status": "SUCCEEDED", "expect": "efa", "record": "runs/it-1/record.json"}
-    output = {"submissionId": "it-1", "verdict": "unproven", "verdictReasons": ["no lines"]}
+    judged = {"expect": "socket", "verdict": "unproven", "verdictReasons": ["no lines"], "qualityPassed": False}
     content = {
         "endedAt": "2026-11-29T19:00:00+00:00",
         "verdict": {"expect": "efa", "value": "refuted", "reasons": ["rank 3 uses Socket"]},
         "quality": {"passed": True},
     }
-    there = last_run.last_run_part(state, output, RecordedRun(id="it-1", place="x", record=content))
+    there = last_run.last_run_part(state, judged, RecordedRun(id="it-1", place="x", record=content))
     assert there is not None
     assert (there["verdict"], there["verdictReasons"]) == ("refuted", ["rank 3 uses Socket"])
     assert (there["qualityPassed"], there["note"]) == (True, None)
-    elsewhere = last_run.last_run_part(state, output, None)
-    assert elsewhere is not None
-    assert (elsewhere["verdict"], elsewhere["qualityPassed"]) == ("unproven", None)
-    assert elsewhere["note"] == "its record is not on this machine"
-
-
-def test_an_output_of_another_run_than_the_one_in_state_judges_nothing() -> None:
-    told = last_run.last_run_part({"submission_id": "it-2"}, {"submissionId": "it-1", "verdict": "proven"}, None)
-    assert told is not None
-    assert told["verdict"] is None
+    damaged = RecordedRun(id="it-1", place="x", record=content, problem="damaged: it lacks quality")
+    for record, note in ((None, "its record is not on this machine"), (damaged, damaged.problem)):
+        told = last_run.last_run_part(state, judged, record)
+        assert told is not None
+        assert {key: told[key] for key in judged} == judged
+        assert told["note"] == f"{note}: judged by the state"
 
 
 def test_what_is_up_is_counted_from_the_first_resource_that_bills() -> None:

@@ -35,12 +35,20 @@ def local_cluster(**outputs: Any) -> dict[str, Any]:
     return custom(LOCAL_CLUSTER_TYPE, held)
 
 
+RANKS = [
+    {"rank": float(rank), "node": f"node-{rank // 2}", "host": "h", "pid": 100.0 + rank, "backend": "gloo"}
+    for rank in range(4)
+]
+OVER_GLOO = {"attempt": 1.0, "worldSize": 4.0, "ranks": RANKS}
+
+
 def job(submission_id: str, **outputs: Any) -> dict[str, Any]:
     """The job of a run that SUCCEEDED."""
     held = {
         "submission_id": submission_id,
         "status": "SUCCEEDED",
         "expect": "gloo",
+        "transport": OVER_GLOO,
         "tokens_per_second": 4000.5,
         "eval_loss_before": 5.6,
         "eval_loss_after": 5.2,

@@ -13,7 +13,7 @@ What the exit status of `efactl` says; the same in every command.
 """
 _TAIL = """
 - `efactl up` and `efactl run` end with 3, 4, 5 or 6 where a gate failed the run: it stays on record, and the next `up`
-  judges it again.
+  judges it again. So they do on a machine that does not have the run's record: the state says what is judged.
 - A stack that is not there is 2 in every command, with those that there are; `efactl runs` still finds the runs of one
   whose file is gone.
 - `efactl doctor` ends with 1 where anything fails, and with 0 where it only warns.
