@@ -18,7 +18,7 @@ from workload.errors import ReportedError
 from workload.log_selection import OfRank, Select
 from workload.recorded_run import mappings
 from workload.redaction import Redactor
-from workload.run_folder import LOG
+from workload.run_folder import LOG, is_followed
 from workload.run_records import find
 
 ANSWER_S = 30.0
@@ -41,8 +41,7 @@ def logs(stack: Stack, select: Select, *, follow: bool, runs: Path = FOLDER / "r
 
             follow_to_the_end(head, _id(job), output, stack=read.name)
         else:
-            here = None if runs_now else _here(read, _id(job), runs)
-            for line in _of_file(here) if here else _from_head(read, calls, _id(job)):
+            for line in _lines(read, calls, job, runs, runs_now=runs_now):
                 output.line(line)
                 if output.closed.is_set():
                     break
@@ -68,6 +67,26 @@ def _newest(calls: HeadCalls) -> Mapping[str, Any] | None:
         return None
 
 
+def _lines(
+    read: ReadStack, calls: HeadCalls | None, job: Mapping[str, Any] | None, runs: Path, *, runs_now: bool
+) -> Iterable[str]:
+    """The file on this machine where it is whole, else the head's, else as much as the file has."""
+    here = _here(read, _id(job), runs)
+    if here and not runs_now and is_followed(here.parent):
+        return _of_file(here, "no job is known to run: the log")
+    why = "no head names its job"
+    if here is None or job is not None:
+        try:
+            if (lines := _from_head(read, calls, _id(job))) or here is None:
+                return lines
+            why = "the head has no line of it"
+        except ReportedError as error:
+            if here is None:
+                raise
+            why = str(error)
+    return _of_file(here, f"{why}: the log, as far as it was followed here,")
+
+
 def _here(read: ReadStack, identifier: str, runs: Path) -> Path | None:
     """The log on this machine: of the job that the head names, else of the run in state, else of the stack's newest."""
     known = identifier or str(read.outputs_of(JOB_TYPE).get("submission_id") or "")
@@ -86,8 +105,8 @@ def _newest_here(stack: str, runs: Path) -> Path | None:
     return path
 
 
-def _of_file(path: Path) -> Iterator[str]:
-    _note(f"no job is known to run: the log of {path.parent.name}")
+def _of_file(path: Path, why: str) -> Iterator[str]:
+    _note(f"{why} of {path.parent.name}")
     with path.open(encoding="utf-8", errors="replace") as lines:
         yield from lines
 

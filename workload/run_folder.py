@@ -65,6 +65,11 @@ def is_settled(folder: Path) -> bool:
     return record.get("quality", {}).get("passed") is not None
 
 
+def is_followed(folder: Path) -> bool:
+    """Whether the run's log was followed to its end: a record or an error is written only then."""
+    return (folder / RECORD).exists() or (folder / ERROR).exists()
+
+
 def settle(folder: Path, message: str) -> None:
     """Keeps the error of a run that can never be used, so that it is not collected again."""
     with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from tests.support.json_server import JsonServer
 from tests.support.known_stack import KnownStack, job, local_cluster, secret
 from workload.errors import ReportedError
 from workload.log_selection import OfRank, everything
-from workload.run_folder import begin
+from workload.run_folder import ERROR, RECORD, begin
 
 TOKEN, PASSWORD = "the-token-of-the-head", "hf_of-the-job"
 RUNNING, ENDED = "ray-train-fsdp-llm-0f3a-2", "ray-train-fsdp-llm-0f3a-1"
@@ -40,13 +40,16 @@ class World:
             self.head.answers["/api/jobs/"] = [*self.head.answers["/api/jobs/"], entry]
             self.head.answers[f"/api/jobs/{identifier}/logs"] = {"logs": PRINTED}
 
-    def kept(self, identifier: str, content: str) -> None:
+    def kept(self, identifier: str, content: str, *, ended: str = "") -> None:
+        """`ended` is the file that a run leaves which was followed to its end; by default it was not."""
         folder = self.runs / identifier
         folder.mkdir(parents=True)
         (folder / "job.log").write_text(content)
+        if ended:
+            (folder / ended).write_text("{}")
 
-    def show(self, select: Any = everything) -> ExitCode:
-        return logs(self.stack, select, follow=False, runs=self.runs)
+    def show(self, select: Any = everything, *, follow: bool = False) -> ExitCode:
+        return logs(self.stack, select, follow=follow, runs=self.runs)
 
 
 @pytest.fixture
@@ -64,14 +67,49 @@ def test_of_a_running_job_the_head_has_the_log_and_it_is_shown_without_secrets_a
     assert capsys.readouterr().out == "(RayTrainWorker pid=7) with ***\n[train] step 1/4 loss 6.0\n"
 
 
-def test_of_a_job_that_ended_the_log_on_this_machine_is_shown(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("ended", [RECORD, ERROR])
+def test_of_a_job_that_was_followed_to_its_end_the_log_on_this_machine_is_shown(
+    world: World, ended: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.jobs(n1="FAILED")
-    world.kept(ENDED, "as it was followed\n")
+    world.kept(ENDED, "as it was followed\n", ended=ended)
     world.kept("of-state", "an older one\n")
     assert world.show() == ExitCode.OK
     shown, notes = capsys.readouterr()
     assert shown == "as it was followed\n"
     assert ENDED in notes
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_of_a_job_that_was_not_followed_to_its_end_the_head_has_the_rest(
+    world: World, follow: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An `up` that was interrupted leaves the log as far as it came."""
+    world.jobs(n1="FAILED")
+    world.kept(ENDED, "[train] step 1/4 loss 6.0\n")
+    whole = "[train] step 1/4 loss 6.0\n[train] step 2/4 loss 5.0\nRuntimeError: the reason\n"
+    world.head.answers[f"/api/jobs/{ENDED}/logs"] = {"logs": whole}
+    assert world.show(follow=follow) == ExitCode.OK
+    shown, notes = capsys.readouterr()
+    assert shown == whole
+    assert "as far as" not in notes
+
+
+@pytest.mark.parametrize("status", ["FAILED", "RUNNING"])
+@pytest.mark.parametrize("head", ["refuses", "has none"])
+def test_where_the_head_cannot_give_the_rest_it_is_said_how_far_the_log_goes(
+    world: World, status: str, head: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.jobs(n1=status)
+    world.kept(ENDED, "(RayTrainWorker pid=7) as far as it was followed\n")
+    if head == "refuses":
+        world.head.refused = {f"/api/jobs/{ENDED}/logs": 500}
+    else:
+        world.head.answers[f"/api/jobs/{ENDED}/logs"] = {"logs": ""}
+    assert world.show() == ExitCode.OK
+    shown, notes = capsys.readouterr()
+    assert shown == "(RayTrainWorker pid=7) as far as it was followed\n"
+    assert f"the log, as far as it was followed here, of {ENDED}" in notes
 
 
 def test_of_a_job_that_nobody_followed_here_the_heads_log_is_shown(
@@ -93,6 +131,7 @@ def test_where_no_head_answers_the_run_in_state_is_shown_and_it_is_said(
     shown, notes = capsys.readouterr()
     assert shown == "of the run in state\n"
     assert "whether a job runs is not known" in notes
+    assert "as far as it was followed here" in notes
 
 
 def begun(world: World, identifier: str, stack: str, at: str) -> None:
@@ -128,7 +167,11 @@ def test_a_stack_without_any_run_says_so(world: World) -> None:
 
 def test_a_rank_that_the_log_does_not_have_is_said_with_those_it_has(world: World) -> None:
     world.jobs(n1="SUCCEEDED")
-    world.kept(ENDED, "(TrainController pid=6) - (ip=127.0.0.1, pid=7) world_rank=0, local_rank=0, node_rank=0\n")
+    world.kept(
+        ENDED,
+        ended=RECORD,
+        content="(TrainController pid=6) - (ip=127.0.0.1, pid=7) world_rank=0, local_rank=0, node_rank=0\n",
+    )
     with pytest.raises(ReportedError, match=r"no line of that rank; it names ranks 0"):
         world.show(OfRank(3))
 
@@ -137,7 +180,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.jobs(n1="SUCCEEDED")
-    world.kept(ENDED, "line\n" * 100_000)
+    world.kept(ENDED, "line\n" * 100_000, ended=RECORD)
     reading, writing = os.pipe()
     os.close(reading)
     with io.open(writing, "w") as closed:  # noqa: UP020 - a plain text file over a pipe
