@@ -19,15 +19,23 @@ def needs_refresh(resources: Resources, *, now: datetime) -> bool:
 
     Only `--refresh` tells the state: without it AWS refuses to cancel the one, and the other is not scaled up again.
     """
-    ended = bool(ended_reservations(resources, now=now))
+    return bool(ended_reservations(resources, now=now)) or scaled_to_none(resources, now=now)
+
+
+def is_over(reservation: Mapping[str, Any], *, now: datetime) -> bool:
+    """Whether a reservation is past its end."""
+    return _time(_said(reservation).get("endDate")) <= now
+
+
+def scaled_to_none(resources: Resources, *, now: datetime) -> bool:
+    """Whether a schedule has ended GPU nodes that the state still has."""
     fired = any(_time(_at(_said(one).get("scheduleExpression"))) <= now for one in _of(resources, _SCHEDULE))
-    return ended or (fired and gpu_nodes(resources) > 0)
+    return fired and gpu_nodes(resources) > 0
 
 
 def ended_reservations(resources: Resources, *, now: datetime) -> list[str]:
     """URNs of those past their end, which bill no longer and cannot be cancelled."""
-    found = _of(resources, _RESERVATION)
-    return [str(one["urn"]) for one in found if _time(_said(one).get("endDate")) <= now]
+    return [str(one["urn"]) for one in _of(resources, _RESERVATION) if is_over(one, now=now)]
 
 
 def may_give_back(resources: Resources) -> bool:
@@ -39,9 +47,13 @@ def may_give_back(resources: Resources) -> bool:
     return any(True for _ in _of(resources, _JOB)) and gpu_nodes(resources) > 0
 
 
+def is_gpu_group(group: Mapping[str, Any]) -> bool:
+    """Whether a node group is the one that a component of that name makes."""
+    return str(group["urn"]).rpartition("::")[2].endswith("gpu-group")
+
+
 def gpu_nodes(resources: Resources) -> int:
-    """Of the GPU group, which is made by a component of that name."""
-    groups = [one for one in _of(resources, _NODE_GROUP) if str(one["urn"]).rpartition("::")[2].endswith("gpu-group")]
+    groups = [one for one in _of(resources, _NODE_GROUP) if is_gpu_group(one)]
     return sum(int((_said(one).get("scalingConfig") or {}).get("desiredSize") or 0) for one in groups)
 
 

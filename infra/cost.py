@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.eks_settings import EksSettings, EksStorageSettings, NetworkSettings, SystemNodesSettings
 from infra.launch_template import SYSTEM_THROUGHPUT
-from infra.prices import GP3_IOPS, GP3_MIBPS, HOURS_A_MONTH, RegionPrices, prices_of
+from infra.prices import GP3_IOPS, GP3_MIBPS, RegionPrices, prices_of
 from infra.vpc_endpoints import plan_endpoints
 from workload.errors import BadInputError
 
@@ -193,10 +193,8 @@ def storage(asked: EksStorageSettings, prices: RegionPrices) -> list[Line]:
     """A file system made here; a bucket bills by what is in it."""
     if asked.kind != "fsx":
         return []
-    price = prices.fsx_gib_month.get(asked.fsx_throughput)
-    hourly = None if price is None else asked.fsx_gib * price / HOURS_A_MONTH
     what = f"FSx for Lustre, {asked.fsx_gib} GiB at {asked.fsx_throughput} MB/s each TiB"
-    return [Line(what=what, count=1, hourly_usd=hourly)]
+    return [Line(what=what, count=1, hourly_usd=prices.fsx(asked.fsx_gib, asked.fsx_throughput))]
 
 
 def _instances(count: int, instance_type: str, role: str, prices: RegionPrices) -> Line:
@@ -209,8 +207,5 @@ def _disks(
     count: int, role: str, prices: RegionPrices, *, gib: int, iops: int = GP3_IOPS, mibps: int = GP3_MIBPS
 ) -> Line:
     what = f"gp3 disk of {gib} GiB, {role}"
-    size, more_iops, more_mibps = prices.gp3_gib_month, prices.gp3_iops_month, prices.gp3_mibps_month
-    if size is None or more_iops is None or more_mibps is None:
-        return Line(what=what, count=count, hourly_usd=None)
-    month = gib * size + max(iops - GP3_IOPS, 0) * more_iops + max(mibps - GP3_MIBPS, 0) * more_mibps
-    return Line(what=what, count=count, hourly_usd=count * month / HOURS_A_MONTH)
+    each = prices.gp3(gib, iops=iops, mibps=mibps)
+    return Line(what=what, count=count, hourly_usd=None if each is None else count * each)

@@ -34,6 +34,19 @@ class RegionPrices:
     gp3_mibps_month: float | None = None
     fsx_gib_month: Mapping[int, float] = field(default_factory=dict)
 
+    def gp3(self, gib: int, *, iops: int, mibps: int) -> float | None:
+        """USD an hour of one volume."""
+        size, more_iops, more_mibps = self.gp3_gib_month, self.gp3_iops_month, self.gp3_mibps_month
+        if size is None or more_iops is None or more_mibps is None:
+            return None
+        month = gib * size + max(iops - GP3_IOPS, 0) * more_iops + max(mibps - GP3_MIBPS, 0) * more_mibps
+        return month / HOURS_A_MONTH
+
+    def fsx(self, gib: int, throughput: int) -> float | None:
+        """USD an hour of a file system; `throughput` in MB/s for each TiB."""
+        month = self.fsx_gib_month.get(throughput)
+        return None if month is None else gib * month / HOURS_A_MONTH
+
 
 # p5e.48xlarge is sold as capacity blocks alone, so there is no price on demand.
 _INSTANCES = {

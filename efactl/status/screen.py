@@ -65,7 +65,7 @@ def _cost(whole: Mapping[str, Any]) -> Iterator[str]:
 def _cost_lines(cost: Mapping[str, Any]) -> Iterator[str]:
     hourly, since = cost["hourlyUsd"], cost["upSince"]
     if hourly is None:
-        told = "not known: no `up` has come to its end, or the cluster is not this stack's to price"
+        told = "not known" if cost["lacks"] else "not known: the cluster is not this stack's to price"
     elif hourly == 0:
         told = "nothing an hour"
     else:
@@ -76,6 +76,7 @@ def _cost_lines(cost: Mapping[str, Any]) -> Iterator[str]:
     yield told
     if cost["lacks"]:
         yield f"without {', '.join(cost['lacks'])}, whose price is not known"
+    yield from cost["notes"]
 
 
 def _nodes(whole: Mapping[str, Any]) -> Iterator[str]:

@@ -8,13 +8,14 @@ from typing import Any
 from efactl.leftovers import BILLED
 from efactl.stack import CLUSTER_GUARD_TYPE, LOCAL_CLUSTER_TYPE, Stack, plain
 from efactl.stack_secrets import texts_in
+from efactl.status.price import Price, price
 from infra.kubernetes_objects import Object
+from infra.prices import prices_of
 from workload.head import Head
-from workload.recorded_run import at, moment, number, text, texts
+from workload.recorded_run import at, moment
 
 RAY_CLUSTER_TYPE = "kubernetes:ray.io/v1:RayCluster"
 NODES_TYPE = "pulumi-python:dynamic/infra:GpuNodesReady"
-STACK_TYPE = "pulumi:pulumi:Stack"
 
 
 class ReadStack(Stack):
@@ -37,11 +38,6 @@ class ReadStack(Stack):
     def is_up(self) -> bool:
         """Whether anything of it is there."""
         return any(resource.get("custom") for resource in self._held)
-
-    @property
-    def outputs(self) -> Mapping[str, Any]:
-        """As of the last `up` that came to its end."""
-        return self.outputs_of(STACK_TYPE)
 
     def outputs_of(self, token: str) -> Mapping[str, Any]:
         found = self.resource(token) or {}
@@ -104,11 +100,16 @@ def node_selector(stack: ReadStack) -> Mapping[str, str] | None:
 
 
 def cost(stack: ReadStack, now: datetime.datetime) -> dict[str, Any]:
-    """What it costs an hour, None where that is not known, and since the first of what is there was made.
+    """What all that is in the state costs an hour, None where that is not known, and since the first of it was made.
 
     The sum takes the whole stack as there since then, at the price of now.
     """
-    hourly = number(stack.outputs.get("hourlyCostUsd"))
+    platform, prices = stack.config("platform"), prices_of(str(stack.foreign_config("aws:region") or ""))
+    # Of others' clusters nobody here knows the price; this machine bills nothing.
+    now_there = Price(hourly_usd=0.0 if platform == "local" else None, lacks=(), notes=())
+    if platform == "eks":
+        now_there = price(stack.resources(), prices, now=now)
+    hourly = now_there.hourly_usd
     since = _up_since(stack.resources())
     hours = (now - since).total_seconds() / 3600 if since else None
     return {
@@ -116,8 +117,9 @@ def cost(stack: ReadStack, now: datetime.datetime) -> dict[str, Any]:
         "upSince": since.isoformat(timespec="seconds") if since else None,
         "hoursUp": round(hours, 4) if hours is not None else None,
         "sinceUpUsd": round(hourly * hours, 4) if hourly is not None and hours is not None else None,
-        "pricesOf": text(at(stack.outputs, "hourlyCost", "pricesOf")),
-        "lacks": texts(at(stack.outputs, "hourlyCost", "lacks")),
+        "pricesOf": prices.as_of.isoformat() if platform == "eks" else None,
+        "lacks": list(now_there.lacks),
+        "notes": list(now_there.notes),
     }
 
 

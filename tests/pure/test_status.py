@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from efactl.leftovers import RESERVATION
 from efactl.stack import KUBERNETES_PROVIDER_TYPE, RAY_CLUSTER_READY_TYPE
 from efactl.status import gather
 from efactl.status.asking import Asked
 from efactl.status.gather import document
 from efactl.status.screen import lines
-from efactl.status.state import NODES_TYPE, RAY_CLUSTER_TYPE, STACK_TYPE
+from efactl.status.state import NODES_TYPE, RAY_CLUSTER_TYPE
 from tests.pure.test_ray_cluster_state import HEAD, WORKERS, cluster
 from tests.pure.test_status_job import SIZES, step
 from tests.pure.test_status_parts import node, ray_nodes
@@ -94,7 +95,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
                 "kubeconfig": secret(str(tunnel.kubeconfig(tmp_path / "tunnel"))),
             }
             resources = [
-                custom(STACK_TYPE, {"hourlyCostUsd": None}),
                 custom(KUBERNETES_PROVIDER_TYPE, {}, inputs={"kubeconfig": str(api.kubeconfig(tmp_path / "kube"))}),
                 custom(RAY_CLUSTER_TYPE, cluster()),
                 custom(RAY_CLUSTER_READY_TYPE, {"head": head}),
@@ -102,7 +102,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
                 job("last-1", secret_env=secret({"HF_TOKEN": PASSWORD})),
             ]
             # `custom` gives every resource outputs; a provider has only inputs.
-            resources[1].pop("outputs")
+            resources[0].pop("outputs")
             yield World(KnownStack(resources, platform="kubernetes"), api, ray_head, tmp_path / "runs")
     finally:
         tunnel.close()
@@ -129,6 +129,37 @@ def test_the_screen_holds_the_same_facts(world: World) -> None:
     assert "2 of 2 workers Ready" in screen
     assert "trainer 4 of 4 reserved" in screen
     assert "transport proven" in screen
+
+
+@pytest.mark.parametrize(
+    ("region", "end", "said"),
+    [
+        ("us-west-2", "2099-12-01T18:00:00Z", ["110.080 USD an hour at list prices of"]),
+        (
+            "us-west-2",
+            "2026-01-01T18:00:00Z",
+            ["nothing an hour", "the reservation's end has passed: it is not counted"],
+        ),
+        (
+            "eu-north-1",
+            "2099-12-01T18:00:00Z",
+            ["not known", "without 2 x p5.48xlarge, reserved and idle, whose price"],
+        ),
+    ],
+)
+def test_while_an_up_runs_the_screen_has_the_price_of_what_is_there_by_then(
+    tmp_path: Path, region: str, end: str, said: list[str]
+) -> None:
+    """The stack's outputs are of the last `up` that ended: without GPU nodes."""
+    held = {"instanceType": "p5.48xlarge", "instanceCount": 2.0, "endDate": end}
+    resources = [
+        custom("pulumi:pulumi:Stack", {"hourlyCostUsd": 0.39, "hourlyCost": {"pricesOf": "2026-01-01", "lacks": []}}),
+        custom(RESERVATION, held),
+    ]
+    stack = KnownStack(resources, platform="eks", **{"aws:region": region})
+    screen = "\n".join(lines(document(stack, runs=tmp_path)))
+    assert all(line in screen for line in said), screen
+    assert "0.39" not in screen
 
 
 def test_no_secret_is_told(world: World) -> None:

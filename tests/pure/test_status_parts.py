@@ -10,13 +10,13 @@ from efactl.stack import RAY_CLUSTER_READY_TYPE
 from efactl.status import kubernetes_parts, last_run, ray_part
 from efactl.status.state import (
     RAY_CLUSTER_TYPE,
-    STACK_TYPE,
     Declared,
     ReadStack,
     cost,
     declared_cluster,
     secrets_in,
 )
+from infra.prices import AS_OF
 from infra.ray_cluster_state import SeenCluster
 from tests.pure.test_ray_cluster_state import HEAD, IMAGE, WORKERS, cluster, pod, starting
 from tests.support.known_stack import KnownStack, custom, local_cluster, secret
@@ -173,18 +173,20 @@ def test_the_last_runs_judgement_is_its_records_and_without_it_the_gates_by_the_
 
 def test_what_is_up_is_counted_from_the_first_resource_that_bills() -> None:
     stack = read(
-        custom(STACK_TYPE, {"hourlyCostUsd": 60.0, "hourlyCost": {"pricesOf": "2026-10-01", "lacks": []}}),
         custom("aws:eks/cluster:Cluster", {}, created="2026-11-29T18:30:00Z"),
-        custom(RESERVATION, {}, created="2026-11-29T18:00:00Z"),
+        custom(RESERVATION, {"instanceType": "p5.48xlarge", "instanceCount": 2.0}, created="2026-11-29T18:00:00Z"),
         custom("aws:ec2/vpc:Vpc", {}, created="2026-11-29T10:00:00Z"),
+        platform="eks",
+        **{"aws:region": "us-west-2"},
     )
     told = cost(stack, NOW)
-    assert (told["hourlyUsd"], told["hoursUp"], told["sinceUpUsd"]) == (60.0, 2.0, 120.0)
+    assert (told["hourlyUsd"], told["hoursUp"], told["sinceUpUsd"]) == (110.18, 2.0, 220.36)
+    assert told["pricesOf"] == AS_OF.isoformat()
     assert told["upSince"] == "2026-11-29T18:00:00+00:00"
 
 
 def test_a_cluster_of_others_is_not_priced() -> None:
-    told = cost(read(custom(STACK_TYPE, {"hourlyCostUsd": None}), custom(RAY_CLUSTER_TYPE, {})), NOW)
+    told = cost(read(custom(RAY_CLUSTER_TYPE, {}), platform="kubernetes"), NOW)
     assert (told["hourlyUsd"], told["sinceUpUsd"], told["hoursUp"]) == (None, None, 2.0)
 
 

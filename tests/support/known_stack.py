@@ -70,3 +70,6 @@ class KnownStack(Stack):
 
     def config(self, key: str) -> Any:
         return self._settings[key] if key in self._settings else super().config(key)
+
+    def foreign_config(self, name: str) -> Any:
+        return self._settings[name] if name in self._settings else super().foreign_config(name)
