@@ -59,7 +59,7 @@ def _reason(
     stack: Stack, run: Mapping[str, Any], judged: Mapping[str, bool], began: datetime.datetime
 ) -> ExitCode | None:
     """Why an `up` failed, where a gate or a measurement did it; `judged` are the gates that it came to."""
-    if GATE_TYPE in judged and (code := reasons.of_job(run)) is not None:
+    if judged.get(GATE_TYPE) is False and (code := reasons.of_job(run)) is not None:
         return code
     if (code := reasons.of_measurements(FOLDER / "runs", began)) is not None:
         return code

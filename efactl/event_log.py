@@ -7,7 +7,7 @@ from typing import Any
 
 
 def events(path: Path) -> Iterator[dict[str, Any]]:
-    """None where there is no such file; a line that an interruption cut tells nothing."""
+    """None of them where there is no such file; a line that an interruption cut tells nothing."""
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as lines:
