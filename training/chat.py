@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from training.errors import fields
 from training.packing import Words, document
 from training.tokenizer import ConversationError, Tokenizer
 
@@ -25,10 +26,13 @@ def messages_of(record: Mapping[str, Any]) -> list[dict[str, str]]:
         asked, answered = record.get("prompt"), record.get("completion")
         if not isinstance(asked, str) or not isinstance(answered, str):
             raise ConversationError(
-                f"has neither messages nor a prompt and a completion, but {', '.join(sorted(record))}"
+                "has neither a list of messages nor a prompt and a completion that are both text; its fields are: "
+                f"{fields(record)}"
             )
         return [{"role": "user", "content": asked}, {"role": ANSWERS, "content": answered}]
     messages = record["messages"]
+    if not isinstance(messages, list):
+        raise ConversationError(f"has {type(messages).__name__} as its messages, not a list")
     told: list[dict[str, str]] = []
     for message in messages:
         role, content = (message.get("role"), message.get("content")) if isinstance(message, Mapping) else (None, None)
@@ -49,8 +53,12 @@ def render(record: Mapping[str, Any], tokenizer: Tokenizer) -> Rendered:
     text = tokenizer.chat_text(messages, asks_for_answer=False)
     if text is None:
         return _plain(messages, with_roles=record.get("messages") is not None)
+    # What opens a conversation answers nothing: transformers renders no prompt of no messages.
+    asked_for = [index for index, message in enumerate(messages) if index and message["role"] == ANSWERS]
+    if not asked_for:
+        raise ConversationError(f"begins with its only message of the {ANSWERS}'s, which so answers nothing")
     answers: list[tuple[int, int]] = []
-    for index in (i for i, message in enumerate(messages) if message["role"] == ANSWERS):
+    for index in asked_for:
         before = tokenizer.chat_text(messages[:index], asks_for_answer=True) or ""
         up_to = tokenizer.chat_text(messages[: index + 1], asks_for_answer=False) or ""
         # A template may write earlier turns in another way once others follow (without their reasoning, say); such a

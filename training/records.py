@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.data_settings import CHAT, DataSettings
-from training.errors import TrainingError, first_line
+from training.errors import TrainingError, fields, first_line
 from training.sources import JSON_LINES, PARQUET, TEXT_FILES, Source
 
 UNIT_BYTES = 32 << 20
@@ -79,9 +79,7 @@ def documents(source: Source, unit: Unit, settings: DataSettings) -> Iterator[tu
 
 def _text_of(record: Mapping[str, Any], place: str, settings: DataSettings) -> str:
     if settings.text_field not in record:
-        raise TrainingError(
-            f"--text_field {settings.text_field}: {place} has no such field, but {', '.join(sorted(record)) or 'none'}"
-        )
+        raise TrainingError(f"--text_field {settings.text_field}: {place} has no such field, but {fields(record)}")
     text = record[settings.text_field]
     if text is not None and not isinstance(text, str):
         raise TrainingError(f"--text_field {settings.text_field}: {place} has {type(text).__name__} there, not text")

@@ -91,13 +91,11 @@ class PretrainedTokenizer(Tokenizer):
     def chat_text(self, messages: Sequence[dict[str, str]], *, asks_for_answer: bool) -> str | None:
         if not self._tokenizer.chat_template:
             return None
-        from jinja2 import TemplateError
-
         try:
             text: str = self._tokenizer.apply_chat_template(
                 list(messages), tokenize=False, add_generation_prompt=asks_for_answer
             )
-        except TemplateError as error:
+        except Exception as error:  # the template is the model's own program, and may fail in any way
             raise ConversationError(f"is refused by the model's chat template: {first_line(error)}") from error
         return text
 

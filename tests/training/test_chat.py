@@ -91,8 +91,12 @@ def test_a_template_that_hides_the_only_answer_is_refused() -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        ({"text": "only text"}, "neither messages nor a prompt and a completion, but text"),
-        ({"prompt": "a", "completion": None}, "neither messages nor a prompt"),
+        (
+            {"text": "only text"},
+            "neither a list of messages nor a prompt and a completion that are both text; its fields are: text",
+        ),
+        ({"prompt": "a", "completion": None}, "neither a list of messages nor a prompt"),
+        ({"messages": 5}, "has int as its messages, not a list"),
         ({"messages": []}, "no message of the assistant's"),
         ({"messages": [QUESTION]}, "no message of the assistant's"),
         ({"messages": [{"role": "assistant"}]}, "a role and a content"),
@@ -138,6 +142,27 @@ def test_a_pretrained_model_s_own_template_is_used(pretrained: PretrainedTokeniz
 def test_a_template_s_refusal_is_told(pretrained: PretrainedTokenizer) -> None:
     with pytest.raises(ConversationError, match="template: no tools here"):
         render({"messages": [QUESTION, {"role": "tool", "content": "x"}, ANSWER]}, pretrained)
+
+
+def test_an_answer_that_opens_a_conversation_is_not_learnt_where_a_template_asks(
+    pretrained: PretrainedTokenizer,
+) -> None:
+    hello = {"role": "assistant", "content": "Hello"}
+    rendered = render({"messages": [hello, QUESTION, ANSWER]}, pretrained)
+    assert [rendered.text[begin:end] for begin, end in rendered.answers] == ["4.[/]"]
+    with pytest.raises(ConversationError, match="begins with its only message of the assistant's"):
+        render({"messages": [hello, QUESTION]}, pretrained)
+
+
+def test_a_template_that_fails_is_told_as_one_that_refuses(tmp_path: Path) -> None:
+    save_small_model(tmp_path)
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content + 1 }}{% endfor %}"
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ConversationError, match=r"refused by the model's chat template: .* str"):
+        render({"messages": [QUESTION, ANSWER]}, PretrainedTokenizer(str(tmp_path)))
 
 
 def test_another_template_is_another_tokenizer(pretrained: PretrainedTokenizer, tmp_path: Path) -> None:

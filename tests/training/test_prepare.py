@@ -20,6 +20,8 @@ from training.storage import Folder, LocalFolder, open_folder
 from training.token_files import MANIFEST, read_manifest
 from training.tokenise import HELD_OUT, TRAIN
 
+QUESTION, ANSWER = {"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4."}
+
 
 def prepared(dataset: Path, storage: Path, **changes: Any) -> Folder:
     return prepare(settings(dataset, **changes), LocalFolder(storage), one_after_another)
@@ -242,8 +244,54 @@ def test_an_error_in_any_unit_comes_out_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"messages": 3}\n')
     with pytest.raises(TrainingError, match=r"^--text_field text: .*a\.jsonl, line 2, has no such field"):
         prepared(tmp_path / "a.jsonl", tmp_path)
-    with pytest.raises(TrainingError, match=r"^--dataset_format chat: .*a\.jsonl, line 1, has neither messages"):
+    with pytest.raises(
+        TrainingError, match=r"^--dataset_format chat: .*a\.jsonl, line 1, has neither a list of messages"
+    ):
         prepared(tmp_path / "a.jsonl", tmp_path, dataset_format=CHAT)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        *((json.dumps(record), "is no object") for record in (5, "text", None, True, [QUESTION, ANSWER])),
+        ('{"messages": ', "is not JSON: "),
+        ('{"messages": NaN}', "has float as its messages, not a list"),
+        ("{}", "has neither a list of messages .* its fields are: none"),
+        (r'{"a\nb": 1, "\ud800": 2, "é": 3}', r"its fields are: 'a\\nb', é, '\\ud800'"),
+        *(
+            (json.dumps({"messages": odd}), "as its messages, not a list")
+            for odd in (5, 0.5, False, "", "text", {}, ANSWER)
+        ),
+        ('{"messages": null}', "its fields are: messages"),
+        ('{"messages": []}', "has no message of the assistant's"),
+        *(
+            (
+                json.dumps({"messages": [QUESTION, odd]}),
+                "has a message without a role and a content that are both text",
+            )
+            for odd in (
+                5,
+                None,
+                "text",
+                [ANSWER],
+                {"content": "4."},
+                {"role": "assistant"},
+                {"role": "assistant", "content": None},
+                {"role": "assistant", "content": [{"type": "text", "text": "4."}]},
+                {"role": 5, "content": "4."},
+            )
+        ),
+        (json.dumps({"prompt": [QUESTION], "completion": [ANSWER]}), "its fields are: completion, prompt"),
+    ],
+)
+def test_a_line_that_is_no_conversation_is_told_in_one_line_with_its_place(
+    line: str, reason: str, tmp_path: Path
+) -> None:
+    good = json.dumps({"messages": [QUESTION, ANSWER]})
+    (tmp_path / "a.jsonl").write_text(f"{good}\n{line}\n")
+    with pytest.raises(TrainingError, match=rf"^--dataset.*a\.jsonl, line 2, .*{reason}") as told:
+        prepared(tmp_path / "a.jsonl", tmp_path, dataset_format=CHAT)
+    assert str(told.value).isprintable()
 
 
 def test_half_a_character_is_told_by_its_place(tmp_path: Path) -> None:
