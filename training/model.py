@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -78,9 +79,14 @@ def _pretrained(config: TrainConfig, revision: str = _NEWEST) -> LanguageModel:
     from transformers import AutoModelForCausalLM
 
     try:
-        module: Any = AutoModelForCausalLM.from_pretrained(config.model_id, dtype=torch.float32, revision=revision)
-    except (OSError, ValueError) as error:
+        module: Any
+        module, told = AutoModelForCausalLM.from_pretrained(
+            config.model_id, dtype=torch.float32, revision=revision, output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError, UnpicklingError) as error:
         raise _cannot_be_loaded(config, error) from _cause(error)
+    if told["missing_keys"]:  # transformers would begin with random ones there
+        raise TrainingError(f"--model_id {config.model_id}: its files do not hold {min(told['missing_keys'])}")
     module.config.use_cache = False
     _check_length(config, module)
     return LanguageModel(module, module.config.vocab_size)

@@ -26,6 +26,8 @@ def shape_named(model_id: str, seq_len: int) -> ModelShape | None:
 
     try:
         return shape_of(model_on_meta(file.parent))
+    except TrainingError:
+        raise
     except Exception as error:
         raise TrainingError(f"--model_id {model_id}: {file} cannot be read: {first_line(error)}") from error
 

@@ -1,5 +1,6 @@
 """Whether the named model exists and what its config says, asked before any rank starts: this imports no torch."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from training.config import TINY_QWEN2
 from training.errors import TrainingError, first_line
 
 BYTE_VOCABULARY = 256 + 3  # the byte values, then padding, begin and end of text
+_QUANTISED = ("quantization_config", "compression_config")
 
 
 def tiny_qwen2(seq_len: int) -> dict[str, Any]:
@@ -30,10 +32,29 @@ def tiny_qwen2(seq_len: int) -> dict[str, Any]:
 def check_model_exists(model_id: str) -> Path | None:
     """Where the model's config.json lies on this machine; None for the tiny model, which has none.
 
-    Raises TrainingError where there is no such model.
+    Raises TrainingError where there is no such model, or one that cannot be trained.
     """
     if model_id == TINY_QWEN2:
         return None
+    file = _config_file(model_id)
+    check_unquantised(model_id, file)
+    return file
+
+
+def check_unquantised(model_id: str, file: Path) -> None:
+    """Raises TrainingError where `file`, the model's config.json, cannot be read or says that weights are codes."""
+    try:
+        described = json.loads(file.read_text(encoding="utf-8"))
+        parts = [described, described.get("text_config") or {}]
+        told = [part[name] for part in parts for name in _QUANTISED if part.get(name) is not None]
+        methods = [how.get("quant_method", "by its config.json") for how in told]
+    except (OSError, ValueError, AttributeError) as error:
+        raise TrainingError(f"--model_id {model_id}: {file} cannot be read: {first_line(error)}") from error
+    if methods:
+        raise TrainingError(f"--model_id {model_id}: is quantised ({methods[0]}): name the unquantised model")
+
+
+def _config_file(model_id: str) -> Path:
     if Path(model_id).is_dir():
         if not (Path(model_id) / "config.json").is_file():
             raise TrainingError(f"--model_id {model_id}: the directory has no config.json")

@@ -12,9 +12,12 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from training.errors import TrainingError, first_line
+from training.model_source import check_unquantised
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _GENERATION = "generation_config.json"
+_NUMBERS = {"F64", "F32", "BF16", "F16"}
+"""safetensors' names of the types that hold a weight as it is; in all others it is a code, to be scaled."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,10 +44,12 @@ def model_directory(model_id: str) -> Path:
 def model_on_meta(directory: Path, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
     """The causal language model that the directory's config.json describes, without memory for its weights.
 
-    With the settings for generating that lie there, as from_pretrained has them.
+    With the settings for generating that lie there, as from_pretrained has them. Raises TrainingError where it cannot
+    be trained, and OSError or ValueError where transformers cannot make it.
     """
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
+    check_unquantised(str(directory), directory / "config.json")
     config = AutoConfig.from_pretrained(directory)
     with torch.device("meta"):
         module: torch.nn.Module = AutoModelForCausalLM.from_config(config, dtype=dtype)
@@ -58,15 +63,16 @@ def model_on_meta(directory: Path, dtype: torch.dtype = torch.float32) -> torch.
 
 
 def weight_files(directory: Path) -> dict[str, Path]:
-    """The file that holds each weight; empty where the directory has no safetensors."""
+    """The file that holds each weight; empty where the directory has no safetensors. Raises TrainingError."""
     from safetensors import safe_open
 
     if (directory / _INDEX).is_file():
-        weight_map: dict[str, str] = json.loads((directory / _INDEX).read_text())["weight_map"]
+        with _reading(directory / _INDEX):
+            weight_map: dict[str, str] = json.loads((directory / _INDEX).read_text())["weight_map"]
         return {name: directory / file for name, file in weight_map.items()}
     if not (directory / _SINGLE).is_file():
         return {}
-    with safe_open(directory / _SINGLE, framework="pt") as weights:
+    with _reading(directory / _SINGLE), safe_open(directory / _SINGLE, framework="pt") as weights:
         return dict.fromkeys(weights.keys(), directory / _SINGLE)
 
 
@@ -91,6 +97,7 @@ def load_shards(module: torch.nn.Module, files: dict[str, Path], device: torch.d
         for names in tied_names(module).values():
             wanted = module.get_parameter(names[0])
             stored = next(name for name in names if name in files)
+            check_stored_as_number(weights(stored), stored, files[stored])
             part = _read_part(weights(stored), stored, wanted, device)
             parameter = torch.nn.Parameter(part, requires_grad=wanted.requires_grad)
             state |= dict.fromkeys(names, parameter)  # one object for tied weights: they stay tied
@@ -114,6 +121,13 @@ def make_unstored_buffers(module: Any, device: torch.device) -> None:
         for name in names:
             if getattr(child, name).isnan().any():
                 raise TrainingError(f"--model_id: {type(child).__name__} does not say how its {name} is made")
+
+
+def check_stored_as_number(stored: Any, name: str, file: Path) -> None:
+    """Raises TrainingError where a weight is quantised."""
+    kind = stored.get_dtype()
+    if kind not in _NUMBERS:
+        raise TrainingError(f"--model_id: {file}: {name} is quantised ({kind}): name the unquantised model")
 
 
 def _read_part(stored: Any, name: str, wanted: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -145,6 +159,19 @@ def tied_names(module: torch.nn.Module) -> dict[int, list[str]]:
 
 
 @contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Raises TrainingError where the file is out of reach or damaged."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise TrainingError(
+            f"--model_id: {file} cannot be read: {type(error).__name__}: {first_line(error)}"
+        ) from error
+
+
+@contextmanager
 def _opened(files: dict[str, Path]) -> Iterator[Callable[[str], Any]]:
     """A function from a weight's name to its slices; each file is opened once, when a weight of it is asked for."""
     from safetensors import safe_open
@@ -154,8 +181,9 @@ def _opened(files: dict[str, Path]) -> Iterator[Callable[[str], Any]]:
 
         def weight(name: str) -> Any:
             path = files[name]
-            if path not in handles:
-                handles[path] = stack.enter_context(safe_open(path, framework="pt"))
-            return handles[path].get_slice(name)
+            with _reading(path):
+                if path not in handles:
+                    handles[path] = stack.enter_context(safe_open(path, framework="pt"))
+                return handles[path].get_slice(name)
 
         yield weight

@@ -15,6 +15,7 @@ from training.errors import FinalError, TrainingError
 from training.failure import final_unless_outage
 from training.model import LanguageModel, load_model, open_model
 from training.model_files import model_files, tokenizer_of
+from training.model_shape import shape_named
 from training.model_source import check_model_exists
 from training.tokenizer import load_tokenizer
 
@@ -121,11 +122,71 @@ def test_a_model_without_safetensors_is_read_whole_and_the_reason_told(tmp_path:
     assert torch.equal(unfilled.model.module.state_dict()["model.norm.weight"], weights["model.norm.weight"])
 
 
+def change_config(directory: Path, **changes: Any) -> None:
+    file = directory / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def in_the_driver(model_id: Path) -> object:
+    return check_model_exists(str(model_id))
+
+
+def for_a_plan(model_id: Path) -> object:
+    return shape_named(str(model_id), 16)
+
+
+def on_a_rank(model_id: Path) -> object:
+    return open_model(config(model_id=model_id, seq_len=16))
+
+
+@pytest.mark.parametrize("asked", [in_the_driver, for_a_plan, on_a_rank])
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        ({"quantization_config": {"quant_method": "fp8", "fmt": "e4m3"}}, "fp8"),
+        ({"quantization_config": {}}, "by its config.json"),
+        ({"text_config": {"quantization_config": {"quant_method": "gptq", "bits": 4}}}, "gptq"),
+    ],
+)
+def test_a_quantised_model_is_refused_wherever_it_is_asked_for(
+    asked: Callable[[Path], object], changes: dict[str, Any], how: str, tmp_path: Path
+) -> None:
+    save_small_model(tmp_path, tokenizer=False)
+    change_config(tmp_path, quantization_config=None)
+    asked(tmp_path)
+    change_config(tmp_path, **changes)
+    with pytest.raises(TrainingError) as refusal:
+        asked(tmp_path)
+    assert str(refusal.value) == f"--model_id {tmp_path}: is quantised ({how}): name the unquantised model"
+
+
+def test_a_model_whose_files_lack_a_weight_is_not_trained_from_a_random_one(tmp_path: Path) -> None:
+    weights = save_small_model(tmp_path, tokenizer=False)
+    del weights["model.norm.weight"]
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(weights, tmp_path / "pytorch_model.bin")
+    with pytest.raises(TrainingError, match=f"--model_id {tmp_path}: its files do not hold model.norm.weight"):
+        on_a_rank(tmp_path)
+
+
+@pytest.mark.parametrize("asked", [in_the_driver, for_a_plan, on_a_rank])
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"text_config": 5}'])
+def test_a_config_that_is_none_is_refused_by_name(
+    asked: Callable[[Path], object], damaged: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(damaged)
+    with (
+        pytest.raises(FinalError, match=f"--model_id {tmp_path}: .*config.json cannot be read: "),
+        final_unless_outage(),
+    ):
+        asked(tmp_path)
+
+
 @pytest.mark.parametrize("opened", [load_model, open_model])
 def test_a_damaged_config_is_refused_in_one_line(opened: Callable[[TrainConfig], object], tmp_path: Path) -> None:
     save_small_model(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(FinalError, match=f"--model_id {tmp_path}: cannot be loaded: "), final_unless_outage():
+    with pytest.raises(FinalError, match=f"--model_id {tmp_path}: .*cannot be (loaded|read): "), final_unless_outage():
         opened(config(model_id=tmp_path, seq_len=16))
 
 

@@ -1,9 +1,11 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import huggingface_hub
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tests.training import weight_ranks
 from tests.training.ranks import run_ranks
@@ -12,6 +14,8 @@ from tests.training.step_ranks import CPU
 from training.errors import FinalError, TrainingError
 from training.failure import final_unless_outage
 from training.weights import load_shards, model_directory, model_on_meta, weight_files, why_not_by_shards
+
+DOWN = "model.layers.0.mlp.down_proj.weight"
 
 
 @pytest.mark.parametrize("nodes", [(0, 0, 0), (0, 0, 1, 1)], ids=["fsdp, uneven shards", "hsdp"])
@@ -60,6 +64,71 @@ def test_weights_of_another_shape_are_refused_by_name(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"intermediate_size": 40}))
     with pytest.raises(TrainingError, match=r"--model_id: model.layers.0.mlp.\w+.weight has the shape"):
+        load_shards(model_on_meta(tmp_path), weight_files(tmp_path), CPU)
+
+
+def save_as(directory: Path, kind: torch.dtype) -> None:
+    """One weight of the small model as another type."""
+    file = directory / "model.safetensors"
+    weights = load_file(file)
+    weights[DOWN] = weights[DOWN].to(kind)
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [(torch.float8_e4m3fn, "F8_E4M3"), (torch.int8, "I8"), (torch.uint8, "U8"), (torch.int32, "I32")]
+)
+def test_codes_are_no_weights_and_are_refused_by_file_and_name(kind: torch.dtype, told: str, tmp_path: Path) -> None:
+    save_small_model(tmp_path, tokenizer=False)
+    save_as(tmp_path, kind)
+    with pytest.raises(TrainingError) as refusal:
+        load_shards(model_on_meta(tmp_path), weight_files(tmp_path), CPU)
+    assert str(refusal.value) == (
+        f"--model_id: {tmp_path}/model.safetensors: {DOWN} is quantised ({told}): name the unquantised model"
+    )
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16])
+def test_a_weight_of_any_float_is_read(kind: torch.dtype, tmp_path: Path) -> None:
+    saved = save_small_model(tmp_path, tokenizer=False)[DOWN]
+    save_as(tmp_path, kind)
+    model = model_on_meta(tmp_path)
+    load_shards(model, weight_files(tmp_path), CPU)
+    assert torch.equal(model.state_dict()[DOWN], saved.to(kind).float())
+
+
+def lost_its_end(directory: Path) -> str:
+    file = directory / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    return str(file)
+
+
+def never_fetched(directory: Path) -> str:
+    file = directory / "model.safetensors"
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    return str(file)
+
+
+def indexed_by_nothing(directory: Path) -> str:
+    file = directory / "model.safetensors.index.json"
+    file.write_text("{}")
+    return str(file)
+
+
+def indexed_where_it_is_not(directory: Path) -> str:
+    weight_map = dict.fromkeys([*weight_files(directory), "model.norm.weight"], "model.safetensors")
+    weights = load_file(directory / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, directory / "model.safetensors")
+    (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    return str(directory / "model.safetensors")
+
+
+@pytest.mark.parametrize("damage", [lost_its_end, never_fetched, indexed_by_nothing, indexed_where_it_is_not])
+def test_a_damaged_file_is_named_and_ends_the_run(damage: Callable[[Path], str], tmp_path: Path) -> None:
+    save_small_model(tmp_path, tokenizer=False)
+    named = damage(tmp_path)
+    with pytest.raises(FinalError, match=f"--model_id: {named} cannot be read: "), final_unless_outage():
         load_shards(model_on_meta(tmp_path), weight_files(tmp_path), CPU)
 
 
