@@ -25,7 +25,7 @@ def shape_named(model_id: str, seq_len: int) -> ModelShape | None:
     from training.weights import model_on_meta
 
     try:
-        return shape_of(model_on_meta(file.parent))
+        return shape_of(model_on_meta(file.parent, named=model_id))
     except TrainingError:
         raise
     except Exception as error:

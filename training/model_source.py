@@ -1,4 +1,7 @@
-"""Whether the named model exists and what its config says, asked before any rank starts: this imports no torch."""
+"""Whether the named model exists and what its config says, asked before any rank starts.
+
+Imports no torch, but for a model of several parts.
+"""
 
 import json
 from pathlib import Path
@@ -37,14 +40,15 @@ def check_model_exists(model_id: str) -> Path | None:
     if model_id == TINY_QWEN2:
         return None
     file = _config_file(model_id)
-    check_unquantised(model_id, file)
+    if "text_config" in check_unquantised(model_id, file):
+        _check_parts(model_id, file)
     return file
 
 
-def check_unquantised(model_id: str, file: Path) -> None:
-    """Raises TrainingError where `file`, the model's config.json, cannot be read or says that weights are codes."""
+def check_unquantised(model_id: str, file: Path) -> dict[str, Any]:
+    """What `file`, the model's config.json, says. Raises TrainingError where that cannot be read, or is of codes."""
     try:
-        described = json.loads(file.read_text(encoding="utf-8"))
+        described: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         parts = [described, described.get("text_config") or {}]
         told = [part[name] for part in parts for name in _QUANTISED if part.get(name) is not None]
         methods = [how.get("quant_method", "by its config.json") for how in told]
@@ -52,6 +56,19 @@ def check_unquantised(model_id: str, file: Path) -> None:
         raise TrainingError(f"--model_id {model_id}: {file} cannot be read: {first_line(error)}") from error
     if methods:
         raise TrainingError(f"--model_id {model_id}: is quantised ({methods[0]}): name the unquantised model")
+    return described
+
+
+def _check_parts(model_id: str, file: Path) -> None:
+    """Which part of a model is made as its language model, only transformers can tell."""
+    from training.weights import model_on_meta
+
+    try:
+        model_on_meta(file.parent, named=model_id)
+    except TrainingError:
+        raise
+    except Exception as error:
+        raise TrainingError(f"--model_id {model_id}: cannot be loaded: {first_line(error)}") from error
 
 
 def _config_file(model_id: str) -> Path:

@@ -41,25 +41,39 @@ def model_directory(model_id: str) -> Path:
         raise TrainingError(f"{what}: {first_line(error)}") from OSError(first_line(error))
 
 
-def model_on_meta(directory: Path, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
+def model_on_meta(directory: Path, dtype: torch.dtype = torch.float32, *, named: str | None = None) -> torch.nn.Module:
     """The causal language model that the directory's config.json describes, without memory for its weights.
 
     With the settings for generating that lie there, as from_pretrained has them. Raises TrainingError where it cannot
-    be trained, and OSError or ValueError where transformers cannot make it.
+    be trained, and whatever transformers does where it cannot make it. `named` is how the user calls the directory.
     """
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    check_unquantised(str(directory), directory / "config.json")
+    check_unquantised(named or str(directory), directory / "config.json")
     config = AutoConfig.from_pretrained(directory)
     with torch.device("meta"):
         module: torch.nn.Module = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    config.use_cache = False
+    _check_text_alone(named or str(directory), module.config)
+    module.config.use_cache = False
     if (directory / _GENERATION).is_file():
         try:
             module.generation_config = GenerationConfig.from_pretrained(directory)
         except Exception as error:  # as from_pretrained passes over it: training needs none of it
             _log.warning("%s/%s is not carried along: %s", directory, _GENERATION, first_line(error))
     return module
+
+
+def _check_text_alone(model_id: str, config: Any) -> None:
+    """Parts for images or sound would be sharded, planned and counted with the rest, and no batch reaches them.
+
+    Of some models of several parts (Qwen 3.5, Llama 4) transformers makes the text's alone, and that is trained.
+    """
+    text = config.get_text_config()
+    if text is not config:
+        raise TrainingError(
+            f"--model_id {model_id}: is of the type {config.model_type}, which takes more than text: "
+            f"name a model of the type {text.model_type}"
+        )
 
 
 def weight_files(directory: Path) -> dict[str, Path]:

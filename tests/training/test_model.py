@@ -160,6 +160,44 @@ def test_a_quantised_model_is_refused_wherever_it_is_asked_for(
     assert str(refusal.value) == f"--model_id {tmp_path}: is quantised ({how}): name the unquantised model"
 
 
+def save_composite(directory: Path, model_type: str) -> None:
+    """One for text and images, of small sizes, with weights of its text alone."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes = {"vocab_size": 96, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "head_dim": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    described = AutoConfig.for_model(model_type, text_config=sizes | heads)
+    AutoModelForCausalLM.from_config(described.get_text_config()).save_pretrained(directory)
+    described.save_pretrained(directory)
+
+
+@pytest.mark.parametrize("asked", [in_the_driver, for_a_plan, on_a_rank])
+def test_a_model_for_more_than_text_is_refused_and_the_type_to_name_is_told(
+    asked: Callable[[Path], object], tmp_path: Path
+) -> None:
+    save_composite(tmp_path, "gemma3")
+    with pytest.raises(TrainingError) as refusal:
+        asked(tmp_path)
+    assert str(refusal.value) == (
+        f"--model_id {tmp_path}: is of the type gemma3, which takes more than text: "
+        "name a model of the type gemma3_text"
+    )
+
+
+def test_where_transformers_makes_the_text_s_part_alone_that_is_trained(tmp_path: Path) -> None:
+    save_composite(tmp_path, "qwen3_5")
+    check_model_exists(str(tmp_path))
+    model = open_model(config(model_id=tmp_path, seq_len=16)).model
+    assert (model.vocab_size, model.module.config.model_type) == (96, "qwen3_5_text")
+    assert not model.module.config.use_cache
+
+
+def test_a_model_of_parts_that_transformers_cannot_make_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "no_such_type", "text_config": {}}')
+    with pytest.raises(TrainingError, match=f"--model_id {tmp_path}: cannot be loaded: .*no_such_type"):
+        check_model_exists(str(tmp_path))
+
+
 def test_a_model_whose_files_lack_a_weight_is_not_trained_from_a_random_one(tmp_path: Path) -> None:
     weights = save_small_model(tmp_path, tokenizer=False)
     del weights["model.norm.weight"]
