@@ -11,6 +11,10 @@ class FinalError(TrainingError):
     """A rank's, that another attempt would meet again: it ends the run, whatever --max_failures allows."""
 
 
+class CodeError(FinalError):
+    """An error of code or settings that was met by one rank and written for nobody: "KeyError: 'x'"."""
+
+
 def first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

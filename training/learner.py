@@ -18,12 +18,13 @@ from training.cuda_graph import RecordedStep
 from training.data import Dataset, open_dataset
 from training.document_attention import attend_by_bounds
 from training.gpu_peaks import Gpu, find_gpu
-from training.memory_advice import remedy, settled, workload
+from training.memory_advice import relief, remedy, settled, workload
 from training.memory_plan import ModelShape, plan_memory
 from training.model import open_model
 from training.model_identity import model_identity
 from training.model_shape import model_flops_per_token, parameters_of, shape_of
 from training.optimizer import ShardedAdamW, decay_groups
+from training.out_of_memory import telling
 from training.random_state import seed_rank
 from training.sharding import FP32, Sharding, default_precision, shard
 from training.step import PendingFigures, TrainStep
@@ -88,8 +89,10 @@ def build(
     if compiled:
         compile_blocks(root, say, recompute_pointwise=config.activation_checkpointing == POINTWISE)
     parameters, flops = parameters_of(root), model_flops_per_token(model.module, config.seq_len)
-    shard(root, device, options, node_of_rank)
-    unfilled.fill(device)
+    work = workload(config, node_of_rank, precision=options.precision, compiled=compiled)
+    taking_less = relief(shape, replace(work, keep_gathered=options.keep_gathered), gpu)
+    telling(shard, taking_less)(root, device, options, node_of_rank)
+    telling(unfilled.fill, taking_less)(device)
     # Over the shards, so only now.
     groups = decay_groups(root, config.weight_decay, decay_embeddings=config.decay_embeddings == ON)
     optimizer = ShardedAdamW(groups, config.lr, compiled=compiled)
@@ -100,7 +103,7 @@ def build(
     return Learner(
         root=root,
         optimizer=optimizer,
-        step=RecordedStep(step) if config.cuda_graph == ON else step,
+        step=telling(RecordedStep(step) if config.cuda_graph == ON else step, taking_less),
         dataset=dataset,
         model=told,
         options=options,

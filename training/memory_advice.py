@@ -48,17 +48,19 @@ def advise(shape: ModelShape, work: Workload, gpu: Gpu) -> Workload | None:
 
     None where even full checkpointing does not fit.
     """
-    for changes in (
-        {"keep_gathered": True},
-        {"keep_gathered": False},
-        {"keep_gathered": False, "activation_checkpointing": "pointwise" if work.compiled else "selective"},
-        {"keep_gathered": False, "activation_checkpointing": "selective"},
-        {"keep_gathered": False, "activation_checkpointing": "full"},
-    ):
-        candidate = replace(work, **changes)
-        if plan_memory(shape, candidate).fits(gpu):
-            return candidate
-    return None
+    return next((candidate for candidate in _by_time(work) if plan_memory(shape, candidate).fits(gpu)), None)
+
+
+def _by_time(work: Workload) -> list[Workload]:
+    """Ways to run `work`, the one that costs least time first."""
+    checkpointing = "pointwise" if work.compiled else "selective"
+    return [
+        replace(work, keep_gathered=True),
+        replace(work, keep_gathered=False),
+        replace(work, keep_gathered=False, activation_checkpointing=checkpointing),
+        replace(work, keep_gathered=False, activation_checkpointing="selective"),
+        replace(work, keep_gathered=False, activation_checkpointing="full"),
+    ]
 
 
 def remedy(shape: ModelShape, work: Workload, gpu: Gpu) -> str:
@@ -74,6 +76,20 @@ def remedy(shape: ModelShape, work: Workload, gpu: Gpu) -> str:
     if not offers:
         return f"not even --batch_size 1 fits {gpu.name}: take more GPUs, or a lower --seq_len"
     return f"{' or '.join(offers)} would fit"
+
+
+def relief(shape: ModelShape | None, work: Workload, gpu: Gpu | None) -> str:
+    """What to change of `work`, which has run out of memory, whatever the plan said of it."""
+    ways = _by_time(work)
+    if shape is None or gpu is None:
+        less = ways[-1:]
+    elif not (planned := plan_memory(shape, work)).fits(gpu):
+        return remedy(shape, work, gpu)
+    else:
+        less = [way for way in ways if plan_memory(shape, way).needed < planned.needed][:1]
+    offers = [change for way in less if (change := _changes(work, way))]
+    offers += [f"--batch_size {work.batch_size // 2}"] if work.batch_size > 1 else []
+    return f"{' or '.join(offers)} takes less" if offers else "take more GPUs, or a lower --seq_len"
 
 
 def _changes(work: Workload, to: Workload) -> str:

@@ -19,10 +19,11 @@ class NewAttempts(UserCallback):  # type: ignore[misc]
 
     def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
         # Ray Train would try any error of a rank again. What is raised here is the controller's, and ends the run.
-        raise_if_final(worker_exceptions)
+        hosts = RunDirectory.of(self._config).hosts()
+        raise_if_final(worker_exceptions, hosts)
         self._failures += 1
         if self._failures <= self._config.max_failures:
-            cause = cause_of(worker_exceptions, RunDirectory.of(self._config).hosts())
+            cause = cause_of(worker_exceptions, hosts)
             print(
                 f"[{self._config.mark}] attempt {self._failures} is lost: {cause}; "
                 "all ranks start anew as soon as each has a place",

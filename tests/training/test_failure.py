@@ -1,10 +1,15 @@
+import errno
+from collections.abc import Callable
+
 import pytest
+import torch
 from ray.train import FailureConfig
 
 from tests.training.arguments import config
-from training.errors import FinalError, TrainingError
-from training.failure import final_unless_outage, root_cause
+from training.errors import CodeError, FinalError, TrainingError
+from training.failure import final_unless_outage, raise_if_final, root_cause
 from training.new_attempts import NewAttempts
+from training.out_of_memory import telling
 
 
 class Wrapped(Exception):
@@ -68,8 +73,85 @@ def test_what_another_attempt_would_meet_again_is_final_and_what_storage_says_is
     with pytest.raises(TrainingError) as outage, final_unless_outage():
         raise TrainingError("--storage_path: /shared cannot be written: out of reach") from TimeoutError("out of reach")
     assert type(outage.value) is TrainingError
-    with pytest.raises(KeyError), final_unless_outage():
-        raise KeyError("a crash stays one")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AttributeError("'Gemma3Config' object has no attribute 'vocab_size'"),
+        ImportError("no module named PIL"),
+        KeyError("weight_map"),
+        IndexError("index out of range"),
+        TypeError("'int' object is not iterable"),
+        ValueError("not enough values to unpack"),
+        NotImplementedError("no kernel for this"),
+    ],
+)
+def test_an_error_of_code_is_final_and_told_with_its_kind(error: Exception) -> None:
+    with pytest.raises(FinalError) as told, final_unless_outage():
+        raise error
+    assert str(told.value) == f"{type(error).__name__}: {error}"
+    assert told.value.__cause__ is error, "the log has where it was raised"
+
+
+def lost_peer() -> None:
+    raise RuntimeError("[pair.cc:537] Read error: Connection closed by peer")
+
+
+def lost_peer_of_nccl() -> None:
+    import torch.distributed as dist
+
+    raise dist.DistBackendError("NCCL communicator was aborted on rank 1")
+
+
+def storage_away() -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def met_on_the_way_out() -> None:
+    try:
+        lost_peer()
+    finally:
+        raise AttributeError("the writer was never made")
+
+
+def as_a_cause() -> None:
+    try:
+        storage_away()
+    except OSError as error:
+        raise ValueError("no such thing") from error
+
+
+@pytest.mark.parametrize("outage", [lost_peer, lost_peer_of_nccl, storage_away, met_on_the_way_out, as_a_cause])
+def test_a_lost_peer_and_storage_are_worth_another_attempt_also_where_code_stumbles_over_them(
+    outage: Callable[[], None],
+) -> None:
+    with pytest.raises(Exception) as told, final_unless_outage():
+        outage()
+    assert not isinstance(told.value, FinalError)
+
+
+def test_a_gpu_without_memory_left_ends_the_run_and_says_what_takes_less() -> None:
+    full = torch.OutOfMemoryError("CUDA out of memory.\nmore")
+    with pytest.raises(FinalError) as told, final_unless_outage():
+        raise full
+    assert str(told.value) == ("a GPU has not enough memory: lower --batch_size or --seq_len (CUDA out of memory.)")
+
+    def step() -> None:
+        raise full
+
+    with pytest.raises(FinalError, match=r"memory: --batch_size 4 takes less \(CUDA"), final_unless_outage():
+        telling(step, "--batch_size 4 takes less")()
+    with pytest.raises(RuntimeError, match="Connection closed"):
+        telling(lost_peer, "--batch_size 4 takes less")()
+
+
+def test_an_error_of_code_names_its_rank_and_comes_after_what_is_told() -> None:
+    crash, told = Wrapped(CodeError("KeyError: 'x'")), Wrapped(FinalError("lower --lr"))
+    with pytest.raises(FinalError, match=r"^rank 1 on pod-b: KeyError: 'x'$"):
+        raise_if_final({0: PEER, 1: crash}, {1: "pod-b"})
+    with pytest.raises(FinalError, match=r"^lower --lr$"):
+        raise_if_final({0: crash, 1: told})
 
 
 def decision(failures: dict[int, Exception]) -> str:
@@ -88,6 +170,8 @@ def decision(failures: dict[int, Exception]) -> str:
 def test_a_final_error_ends_the_run_and_any_other_has_it_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert decision({0: PEER, 1: Wrapped(FinalError("the loss is nan"))}) == "RAISE"
     assert "start anew" not in capsys.readouterr().out
+    assert decision({0: Wrapped(CodeError("KeyError: 'x'"))}) == "RAISE"
     assert decision({0: PEER, 3: Died("The actor died.")}) == "RETRY"
+    assert decision({0: Wrapped(CodeError("KeyError: 'x'")), 3: Died("The actor died.")}) == "RETRY", "which came of it"
     assert decision({0: Wrapped(TrainingError("--storage_path: out of reach"))}) == "RETRY"
-    assert capsys.readouterr().out.count("all ranks start anew") == 2
+    assert capsys.readouterr().out.count("all ranks start anew") == 3

@@ -1,20 +1,25 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch.distributed as dist
+import torch
 
 from benchmarks.parts import loop_setting
 from tests.training import ranks
 from tests.training.arguments import config
 from tests.training.small_model import save_small_model
+from training import learner
+from training.errors import TrainingError
 from training.gpu_peaks import GPUS, Gpu, find_gpu
 from training.learner import build, sharding_options
 from training.memory_advice import largest_batch
 from training.memory_plan import ModelShape, Workload
 from training.model_identity import model_identity
 from training.sharding import Sharding
+from training.step import TrainStep
 
 QWEN_1_5B = ModelShape.of(loop_setting.QWEN_1_5B | {"model_type": "qwen2"})
 L4 = next(gpu for gpu in GPUS if gpu.name == "L4")
@@ -100,6 +105,27 @@ def built_and_said(rank: int, world_size: int, folder: Path) -> None:
         settings = config(model_id=folder / name, dataset="random", seq_len=16, worker_resource="trainer")
         build(settings, ranks.CPU, [0], prepared=None, say=said.append)
         (folder / f"{name}.txt").write_text("\n".join(said))
+
+
+def full_gpu(*_: Any) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory.")
+
+
+def ran_out_of_memory(rank: int, world_size: int, folder: Path) -> None:
+    settings = config(dataset="random", seq_len=16, batch_size=6, worker_resource="trainer")
+    with patch.object(learner, "shard", full_gpu), pytest.raises(TrainingError) as building:
+        build(settings, ranks.CPU, [0], prepared=None, say=print)
+    built = build(settings, ranks.CPU, [0], prepared=None, say=print)
+    with patch.object(TrainStep, "queue", full_gpu), pytest.raises(TrainingError) as stepping:
+        built.step([])
+    (folder / "told.txt").write_text(f"{building.value}\n{stepping.value}")
+
+
+def test_where_a_gpu_s_memory_is_not_enough_the_run_says_what_takes_less(tmp_path: Path) -> None:
+    ranks.run_ranks(1, ran_out_of_memory, tmp_path)
+    less = "--activation_checkpointing full or --batch_size 3 takes less"
+    said = f"a GPU has not enough memory: {less} (CUDA out of memory.)"
+    assert (tmp_path / "told.txt").read_text().splitlines() == [said, said]
 
 
 def test_a_loss_that_needs_all_logits_at_once_says_so(tmp_path: Path) -> None:

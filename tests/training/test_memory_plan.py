@@ -12,7 +12,7 @@ from training.causal_loss import CausalLoss
 from training.compile import compile_blocks
 from training.config import CHECKPOINTING
 from training.gpu_peaks import GIB, find_gpu
-from training.memory_advice import advise, largest_batch, remedy
+from training.memory_advice import advise, largest_batch, relief, remedy
 from training.memory_plan import ModelShape, Workload, activation_bytes, plan_memory
 
 QWEN_1_5B = loop_setting.QWEN_1_5B | {"model_type": "qwen2"}
@@ -184,6 +184,37 @@ def test_what_does_not_fit_is_told_with_changes_that_do(changes: dict[str, Any],
         if "keep_gathered" in asked:
             asked["keep_gathered"] = asked["keep_gathered"] == "on"
         assert plan_memory(SHAPE, replace(work, **asked)).fits(gpu("L4")), offer
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"batch_size": 24}, r"--activation_checkpointing selective or --batch_size \d+ would fit"),
+        ({"batch_size": 4}, "--activation_checkpointing pointwise or --batch_size 2 takes less"),
+        ({"batch_size": 1, "keep_gathered": True}, "--keep_gathered off takes less"),
+        ({"batch_size": 2, "activation_checkpointing": "full"}, "--batch_size 1 takes less"),
+        ({"batch_size": 1, "activation_checkpointing": "full"}, "take more GPUs, or a lower --seq_len"),
+    ],
+)
+def test_what_ran_out_of_memory_is_told_what_takes_less_also_where_the_plan_had_room(
+    changes: dict[str, Any], said: str
+) -> None:
+    told = relief(SHAPE, replace(WORK, split_over=8, **changes), gpu("L4"))
+    assert re.fullmatch(said, told), told
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "--activation_checkpointing full or --batch_size 4 takes less"),
+        ({"batch_size": 1, "activation_checkpointing": "full"}, "take more GPUs, or a lower --seq_len"),
+    ],
+)
+def test_what_ran_out_of_memory_without_a_plan_is_told_what_always_takes_less(
+    changes: dict[str, Any], said: str
+) -> None:
+    assert relief(None, replace(WORK, **changes), gpu("L4")) == said
+    assert relief(SHAPE, replace(WORK, **changes), None) == said
 
 
 def test_the_line_says_what_takes_the_room_and_whether_it_fits() -> None:
