@@ -19,6 +19,7 @@ from training.job_config import GPU
 from training.memory_advice import MOST_SEQUENCES, largest_batch, remedy, settled, workload
 from training.memory_plan import ModelShape, plan_memory
 from training.model_shape import shape_named
+from training.model_source import NoSuchModelError
 from workload.errors import BadInputError
 
 _ARGUMENTS = (
@@ -81,10 +82,12 @@ def _shape(config: TrainConfig) -> ModelShape:
         print("config.json says the model's shape: from the cache here or the Hugging Face hub", file=sys.stderr)
     try:
         shape = shape_named(config.model_id, config.seq_len)
-    except TrainingError as error:
+    except NoSuchModelError as error:
         raise BadInputError(
             f"{error}; the plan needs the model's config.json here, in a directory or by the hub"
         ) from error
+    except TrainingError as error:
+        raise BadInputError(str(error)) from error
     if shape is None:
         raise BadInputError(
             f"--model_id {config.model_id}: no plan: that is for decoders whose feed-forward layers are gated and dense"

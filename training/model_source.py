@@ -14,6 +14,10 @@ BYTE_VOCABULARY = 256 + 3  # the byte values, then padding, begin and end of tex
 _QUANTISED = ("quantization_config", "compression_config")
 
 
+class NoSuchModelError(TrainingError):
+    """Nothing of the name is to be found from this machine."""
+
+
 def tiny_qwen2(seq_len: int) -> dict[str, Any]:
     """The tiny model, as a Qwen2Config takes it."""
     hidden = 128
@@ -35,7 +39,7 @@ def tiny_qwen2(seq_len: int) -> dict[str, Any]:
 def check_model_exists(model_id: str) -> Path | None:
     """Where the model's config.json lies on this machine; None for the tiny model, which has none.
 
-    Raises TrainingError where there is no such model, or one that cannot be trained.
+    Raises NoSuchModelError, and TrainingError for a model that cannot be trained.
     """
     if model_id == TINY_QWEN2:
         return None
@@ -74,14 +78,14 @@ def _check_parts(model_id: str, file: Path) -> None:
 def _config_file(model_id: str) -> Path:
     if Path(model_id).is_dir():
         if not (Path(model_id) / "config.json").is_file():
-            raise TrainingError(f"--model_id {model_id}: the directory has no config.json")
+            raise NoSuchModelError(f"--model_id {model_id}: the directory has no config.json")
         return Path(model_id) / "config.json"
     from huggingface_hub import hf_hub_download
 
     try:
         return Path(hf_hub_download(model_id, "config.json"))
     except Exception as error:
-        raise TrainingError(
+        raise NoSuchModelError(
             f"--model_id {model_id}: neither {TINY_QWEN2} nor a model directory, and the Hugging Face hub gives "
             f"no such model: {first_line(error)}"
         ) from error

@@ -115,6 +115,13 @@ def test_a_model_without_a_plan_says_so(tmp_path: Path) -> None:
         plan(StackWith(trainModelId=str(tmp_path)), gpu=None, as_json=False)
 
 
+def test_a_model_that_cannot_be_trained_has_no_plan(tmp_path: Path) -> None:
+    quantised = {**QWEN_1_5B, "model_type": "qwen2", "quantization_config": {"quant_method": "fp8"}}
+    (tmp_path / "config.json").write_text(json.dumps(quantised))
+    with pytest.raises(BadInputError, match=r": is quantised \(fp8\): name the unquantised model$"):
+        plan(StackWith(trainModelId=str(tmp_path)), gpu=None, as_json=False)
+
+
 def test_what_config_json_leaves_out_is_the_type_s_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # google/gemma-2b's, which says nothing of its head being tied to the embeddings.
     sizes = {"hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 18, "vocab_size": 256000}
