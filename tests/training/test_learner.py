@@ -4,8 +4,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-import torch.distributed as dist
 import torch
+import torch.distributed as dist
 
 from benchmarks.parts import loop_setting
 from tests.training import ranks
