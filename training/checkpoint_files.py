@@ -93,10 +93,12 @@ def why_incomplete(folder: Folder) -> str | None:
     return None
 
 
-def newest_complete(checkpoints: Folder) -> tuple[Folder | None, list[str]]:
-    """The newest whole checkpoint, and a line for each newer one that had to be passed over."""
+def newest_complete(checkpoints: Folder, *, below: int | None = None) -> tuple[Folder | None, list[str]]:
+    """The newest whole checkpoint, and a line for each newer one that had to be passed over; only of steps `below`."""
     passed_over: list[str] = []
     for folder in _newest_first(checkpoints):
+        if below is not None and _named_step(folder.name) >= below:
+            continue
         reason = why_incomplete(folder)
         if reason is None:
             return folder, passed_over
@@ -155,8 +157,12 @@ def prune(checkpoints: Folder, keep: int, protected: Folder | None = None) -> li
 
 def _newest_first(checkpoints: Folder) -> Iterator[Folder]:
     steps = [name for name in checkpoints.names() if name.startswith(PREFIX) and name.removeprefix(PREFIX).isdigit()]
-    for name in sorted(steps, key=lambda name: int(name.removeprefix(PREFIX)), reverse=True):
+    for name in sorted(steps, key=_named_step, reverse=True):
         yield checkpoints / name
+
+
+def _named_step(name: str) -> int:
+    return int(name.removeprefix(PREFIX))
 
 
 def read_progress(folder: Folder) -> Progress:

@@ -67,6 +67,10 @@ class TrainConfig(JobConfig):
     keep_checkpoints: int
     """So many of the newest stay; 0 keeps all."""
     resume_from: str | None
+    spec_stem: str | None
+    """What the ids of all runs of one spec begin with, for whoever submits it again; None for a run by itself."""
+    goes_on_from: str | None = None
+    """No argument: the driver's answer, the checkpoint of a run of the same spec that did not finish."""
     export_to: str | None
     """Where a directory for from_pretrained is written at the end."""
     export_dtype: str
@@ -92,7 +96,9 @@ class TrainConfig(JobConfig):
         return self.batch_size * self.accumulate * self.seq_len * world_size
 
     def as_json(self) -> dict[str, Any]:
-        return super().as_json() | {"profile_steps": list(self.profile_steps)}
+        told = super().as_json() | {"profile_steps": list(self.profile_steps)}
+        del told["spec_stem"]  # run_id says it, and to whoever compares two runs it would be a difference
+        return told
 
 
 def parse_arguments(argv: Sequence[str]) -> TrainConfig:
@@ -132,6 +138,7 @@ def parse_arguments(argv: Sequence[str]) -> TrainConfig:
     add("--checkpoint_mode", default="async", choices=CHECKPOINT_MODES)
     add("--keep_checkpoints", type=int, default=0)
     add("--resume_from")
+    add("--spec_stem", help="a new run goes on where one did not finish whose id begins so too")
     add("--export_to")
     add("--export_dtype", default="stored", choices=EXPORT_DTYPES)
 
@@ -181,6 +188,7 @@ def _rules(config: TrainConfig) -> list[Rule]:
         ("checkpoint_every", lambda v: v >= 0, "must be 0 (no checkpoints) or a number of steps"),
         ("keep_checkpoints", lambda v: v >= 0, "must be 0 (all) or a number of checkpoints"),
         ("resume_from", lambda v: v is None or is_location(v), LOCATION),
+        ("spec_stem", lambda v: v is None or config.run_id.startswith(f"{v}-"), "must be what --run_id begins with"),
         ("export_to", lambda v: v is None or is_location(v), LOCATION),
         ("export_to", lambda v: v is None or config.checkpoint_every > 0, "needs --checkpoint_every above 0"),
         ("eval_batches", lambda v: v >= 1, "must be at least 1"),

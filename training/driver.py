@@ -107,7 +107,7 @@ def collective_seconds(deadline_s: float) -> int:
 def _run(kind: JobKind[Config], config: Config, report: JobReport) -> None:
     secret_names = load_secrets(working_directory())
     RunDirectory.of(config).create()
-    kind.check(config)
+    config = report.config = kind.check(config)
 
     # Before Ray is imported, which reads them. Cold imports of torch on every rank exceed Ray's own minute.
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(min(GROUP_START_S, int(config.deadline_s) + 1)))

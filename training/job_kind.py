@@ -29,8 +29,8 @@ class JobKind(Generic[Config]):
 
     parse: Callable[[Sequence[str]], Config]
     """Raises TrainingError naming the argument and its value."""
-    check: Callable[[Config], None]
-    """Raises TrainingError for what can be known before a rank starts."""
+    check: Callable[[Config], Config]
+    """The arguments as the run goes on with them. Raises TrainingError for what can be known before a rank starts."""
     describe: Callable[[Config, int], str]
     """The run in a line, from its arguments and the number of ranks."""
     report: type[JobReport]

@@ -115,7 +115,7 @@ def build(
 
 
 def resume(learner: Learner, attempt: Attempt[TrainConfig]) -> tuple[Progress, Folder | None]:
-    """From this run's own newest whole checkpoint, or else from the one the user named, or afresh; and the former."""
+    """From this run's own newest whole checkpoint, else the one that was named or found, or afresh; and the first."""
     config, say = attempt.config, attempt.say
     found: list[Any] = [None, []]
     if attempt.rank == 0:
@@ -129,6 +129,9 @@ def resume(learner: Learner, attempt: Attempt[TrainConfig]) -> tuple[Progress, F
         whence, which, source = "", f"--run_id {config.run_id}: {checkpoint.OWN}", own
     elif config.resume_from is not None:
         whence, which, source = f" of {config.resume_from}", "--resume_from:", require_complete(config.resume_from)
+    elif config.goes_on_from is not None:
+        whence, which = f" of {config.goes_on_from}", f"--spec_stem {config.spec_stem}:"
+        source = require_complete(config.goes_on_from, "--spec_stem:")
     else:
         return Progress(step=0, losses=[], eval_before=None), None
     progress = checkpoint.load(source, learner.root, learner.optimizer, which=which, say=say)
@@ -137,8 +140,9 @@ def resume(learner: Learner, attempt: Attempt[TrainConfig]) -> tuple[Progress, F
         say("all steps are done already: nothing is trained, and what follows tells of those")
     elif not learner.dataset.consumed(progress.data):
         say("that was trained on other data, or in another order: this run's begins at its first sample")
-    # Another run's first evaluation is not this one's.
-    return (progress if own else replace(progress, eval_before=None)), own
+    # Another run's first evaluation is not this one's, unless this is that run once more.
+    same = own is not None or config.resume_from is None
+    return (progress if same else replace(progress, eval_before=None)), own
 
 
 def sharding_options(

@@ -46,6 +46,9 @@ class RunDirectory:
             return None
         return figures
 
+    def has_finished(self) -> bool:
+        return self.folder.has(RESULT)
+
     def attempt(self, number: int) -> Folder:
         return self.folder / _EVIDENCE / f"{_ATTEMPT}{number}"
 

@@ -1,5 +1,7 @@
 """The training job, as the driver runs it."""
 
+from dataclasses import replace
+
 from training.checkpoint_files import newest_complete, require_complete, step_of
 from training.config import TrainConfig, parse_arguments
 from training.data_settings import DataSettings
@@ -10,10 +12,14 @@ from training.run_directory import RunDirectory
 from training.storage import open_folder, storage_errors
 from training.train import train_func
 from training.train_record import TrainReport
+from training.unfinished_run import goes_on_from
 
 
-def check_sources(config: TrainConfig) -> None:
-    """Raises TrainingError where the checkpoint to resume from, the run's own or the model cannot be used."""
+def check_sources(config: TrainConfig) -> TrainConfig:
+    """With the checkpoint of an earlier run of the same spec, where there is one to go on from.
+
+    Raises TrainingError where that, the checkpoint to resume from, the run's own or the model cannot be used.
+    """
     _check_own_checkpoint(config)
     if config.resume_from is not None:
         step = step_of(require_complete(config.resume_from))
@@ -26,6 +32,8 @@ def check_sources(config: TrainConfig) -> None:
         from training.export import take_over
 
         take_over(config.export_to, config.owner)  # written at the end of the run: whether it can be is told now
+    earlier = goes_on_from(config, lambda line: print(f"[{config.mark}] {line}", flush=True))
+    return config if earlier is None else replace(config, goes_on_from=str(earlier))
 
 
 def _check_own_checkpoint(config: TrainConfig) -> None:

@@ -11,7 +11,7 @@ from workload.errors import ReportedError
 from workload.head import Endpoint, Head, reach
 from workload.job_following import Following, JobOutcome, JobRequest, persisting, stop_and_wait
 from workload.job_kind import is_ours
-from workload.job_spec import attempt_of, command_line, submission_id, submission_stem
+from workload.job_spec import attempt_of, command_line, spec_stem, submission_id, submission_stem
 from workload.jobs_api import JobsApi, JobState, running
 from workload.run_folder import create, is_settled
 
@@ -79,7 +79,7 @@ def _submit_or_find(api: JobsApi, request: JobRequest, stem: str, say: Callable[
         say(f"job {job.submission_id} ended as {job.status}: this is attempt {attempt + 1}")
         break
     _mind_others(jobs, request, say)
-    # A job deleted from the head's table has left its storage, which Train V2 would resume.
+    # A job deleted from the head's table has left its storage, where Train V2 would resume its own snapshot.
     stored = (attempt_of(stem, folder.name) or 0 for folder in request.runs.glob(f"{stem}-*"))
     attempt = max([*attempts, *stored], default=0) + 1
     identifier = submission_id(stem, attempt)
@@ -128,6 +128,7 @@ def _entrypoint(request: JobRequest, identifier: str) -> list[str]:
         "num_workers": request.ranks,
         "storage_path": request.storage,
         "run_id": identifier,
+        "spec_stem": spec_stem(request.spec.digest(), request.kind.run_name) if request.kind.goes_on else None,
         "deadline_s": request.deadline_s,
     }
     return ["python", "-m", request.kind.module, *command_line(arguments)]

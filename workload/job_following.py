@@ -66,6 +66,18 @@ class JobRequest:
         return f"efactl stop -s {self.stack}" if self.stack else "efactl stop"
 
     @property
+    def goes_on(self) -> bool:
+        """Whether another run of the spec goes on where this one ends early, as the driver decides it."""
+        arguments = self.spec.arguments
+        return self.kind.goes_on and arguments.get("checkpoint_every") != 0 and not arguments.get("resume_from")
+
+    @property
+    def next_up(self) -> str:
+        """What becomes of a run that has ended early."""
+        again = "the next `pulumi up` runs it again"
+        return f"{again}, from its newest checkpoint where there is one" if self.goes_on else again
+
+    @property
     def ranks(self) -> int:
         """As many as were asked for, or one for each accelerator of the cluster."""
         return int(self.spec.arguments.get("num_workers") or self.head.accelerators)
@@ -125,7 +137,9 @@ class Following:
         if self._log.unwritten:
             self._say(f"warning: {self._log_path} is incomplete: {self._log.unwritten}")
         if state.status != "SUCCEEDED":
-            raise self._settled(self._failure(f"job {self._id} ended as {state.status}", state.message))
+            began = state.status == "STOPPED" or self._progress.last_step()
+            after = self._request.next_up if began and self._request.goes_on else ""
+            raise self._settled(self._failure(f"job {self._id} ended as {state.status}", state.message, after))
         record = self._records.record
         if record is None and self._log.failure:
             # Not settled: the job is whole, only its log could not be read.
@@ -210,7 +224,7 @@ class Following:
             what = f"the Ray head was replaced while job {self._id} ran, and its job table is gone"
         else:
             what = f"job {self._id} was deleted from the Ray head"
-        return self._failure(f"{what}: the next `pulumi up` runs it again")
+        return self._failure(f"{what}: {self._request.next_up}")
 
     def _stop_at_deadline(self, elapsed: float) -> None:
         ended = stop_and_wait(self._api, self._id)
@@ -223,7 +237,8 @@ class Following:
                     "and was stopped"
                     if ended
                     else f"and did not stop within {STOP_WAIT_S:.0f} s: try `{self._request.stop_command}`"
-                )
+                ),
+                after=self._request.next_up if self._request.goes_on else "",
             )
         )
 
@@ -231,14 +246,14 @@ class Following:
         """An error that this job will never get over; kept beside its log, so that it is not collected again."""
         return self._request.settle(self._log_path.parent, message)
 
-    def _failure(self, headline: str, message: str = "") -> str:
+    def _failure(self, headline: str, message: str = "", after: str = "") -> str:
         # Ray's own message quotes the end of the log as it was printed.
         return failure_text(
             headline,
             self._progress.last_useful_lines(),
             self._log_path,
             self._redact(message),
-            self._progress.last_step(),
+            [self._progress.last_step(), after],
         )
 
 

@@ -14,14 +14,23 @@ class JobKind:
     run_name: str
     schema: str
     required: tuple[str, ...]
+    goes_on: bool
+    """Whether a run goes on from the checkpoints of one of the same spec that did not finish."""
 
 
-TRAINING = JobKind(module="training.train", run_name=RUN_NAME, schema=job_record.SCHEMA, required=job_record.REQUIRED)
+TRAINING = JobKind(
+    module="training.train",
+    run_name=RUN_NAME,
+    schema=job_record.SCHEMA,
+    required=job_record.REQUIRED,
+    goes_on=True,
+)
 BANDWIDTH = JobKind(
     module="training.bandwidth",
     run_name="ray-train-bandwidth",
     schema="ray-train-efa/bandwidth-record/1",
     required=("schema", "run_id", "status", "arguments", "world_size", "attempts", "timings", "rows"),
+    goes_on=False,
 )
 
 

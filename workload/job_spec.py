@@ -84,14 +84,19 @@ def training_digest(folder: Path) -> str:
     return whole.hexdigest()
 
 
-def submission_stem(spec_digest: str, session_name: str, run_name: str = RUN_NAME) -> str:
-    """What the attempts of one spec on one head share; `run_name` is that of the job's kind.
+def spec_stem(spec_digest: str, run_name: str = RUN_NAME) -> str:
+    """What the attempts of one spec share on any head; `run_name` is that of the job's kind."""
+    return f"{run_name}-{spec_digest[:10]}"
 
-    The head's session is part of it: a new head has an empty job table, and storage named after a lost run must not be
-    picked up again (Train V2 resumes any snapshot it finds under its storage path).
+
+def submission_stem(spec_digest: str, session_name: str, run_name: str = RUN_NAME) -> str:
+    """What the attempts of one spec on one head share.
+
+    The head's session is part of it: a new head has an empty job table, and the folder of a lost run must not become
+    another's (Train V2 resumes any snapshot it finds there). Its checkpoints are found by `spec_stem`.
     """
     session = hashlib.sha256(session_name.encode()).hexdigest()[:6]
-    return f"{run_name}-{spec_digest[:10]}-{session}"
+    return f"{spec_stem(spec_digest, run_name)}-{session}"
 
 
 def submission_id(stem: str, attempt: int) -> str:

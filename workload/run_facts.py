@@ -38,6 +38,8 @@ _SETTING_PATHS = {
     "jobEnv": "runtimeEnv.env",
     "jobPip": "runtimeEnv.pip",
 }
+# The run's own name, and where it went on: the steps of its attempts say so much of it as can be compared.
+_OF_EACH_RUN = frozenset({"run_id", "goes_on_from"})
 # Of the record's parts those whose facts are told by `facts`, by figures, or new with every run.
 _READ = frozenset(
     {
@@ -102,7 +104,7 @@ def _facts(run: RecordedRun) -> Iterator[tuple[str, Fact]]:
     yield "cluster.specDigest", Fact(PLACEMENT, at(record, "cluster", "specDigest"))
     yield from _versions(run)
     for name, value in _items(at(record, "arguments")):
-        if name != "run_id":
+        if name not in _OF_EACH_RUN:
             yield f"arguments.{name}", Fact(_ARGUMENT_KINDS.get(name, ARGUMENT), value)
     yield "model.identity", Fact(MODEL, at(record, "model", "identity"))
     for name, value in _items(at(record, "data")):

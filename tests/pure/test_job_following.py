@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -14,7 +14,9 @@ from tests.support.compared import request
 from workload import job, job_following
 from workload.errors import ReportedError, RunInterruptedError
 from workload.job_following import Following, JobRequest
-from workload.jobs_api import JobState
+from workload.job_kind import BANDWIDTH
+from workload.job_spec import submission_stem
+from workload.jobs_api import JobState, JobUnknownError
 
 
 class NoLog:
@@ -44,6 +46,91 @@ def followed(folder: Path, stack: str) -> Following:
     state = running("run-1")
     api: Any = SimpleNamespace(client=None, job=lambda _: state)
     return Following(api, of(folder, stack), state, 1, "session", "2.58.0", lambda _: None)
+
+
+class OwnLog(NoLog):
+    """A log of which all has been read: the job's lines come at its end."""
+
+    lines: Sequence[str] = ()
+    unwritten = failure = None
+
+    def __init__(self, *_: Any, on_line: Callable[[str], None], **__: Any) -> None:
+        self._on_line = on_line
+
+    def finish(self, **_: Any) -> None:
+        for line in self.lines:
+            self._on_line(line)
+
+
+AGAIN = "the next `pulumi up` runs it again"
+FROM_CHECKPOINT = f"{AGAIN}, from its newest checkpoint where there is one"
+
+
+def how_it_ended(folder: Path, status: str, *lines: str, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> str:
+    monkeypatch.setattr(job_following, "LogStream", OwnLog)
+    monkeypatch.setattr(OwnLog, "lines", lines)
+    asked = of(folder, "dev")
+    spec = dataclasses.replace(asked.spec, arguments={**asked.spec.arguments, **arguments})
+    asked = dataclasses.replace(asked, spec=spec)
+    state = dataclasses.replace(running("run-1"), status=status)
+    api: Any = SimpleNamespace(client=None, job=lambda _: state)
+    with pytest.raises(ReportedError) as ended:
+        Following(api, asked, state, 1, "session", "2.58.0", lambda _: None).to_the_end(Event())
+    return str(ended.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "lines", "told"),
+    [
+        ("STOPPED", (), True),
+        ("FAILED", ("[train] step 40/60 loss 2.1", "[error] --deadline_s 9: the deadline passed"), True),
+        ("FAILED", ("[error] --dataset: 'nowhere' does not exist",), False),
+    ],
+)
+def test_a_run_that_ended_in_the_middle_says_where_the_next_up_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, lines: Sequence[str], told: bool
+) -> None:
+    assert (FROM_CHECKPOINT in how_it_ended(tmp_path, status, *lines, monkeypatch=monkeypatch)) == told
+
+
+@pytest.mark.parametrize("arguments", [{"checkpoint_every": 0}, {"resume_from": "/shared/step-000020"}])
+def test_of_a_run_that_begins_elsewhere_nothing_is_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
+) -> None:
+    assert AGAIN not in how_it_ended(tmp_path, "STOPPED", monkeypatch=monkeypatch, **arguments)
+
+
+def test_a_run_whose_head_was_replaced_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    def gone(_: str) -> JobState:
+        raise JobUnknownError
+
+    api: Any = SimpleNamespace(client=None, job=gone, version=lambda: ("2.58.0", "another session"))
+    following = Following(api, of(tmp_path, "dev"), running("run-1"), 1, "session", "2.58.0", lambda _: None)
+    with pytest.raises(ReportedError, match=f"the Ray head was replaced while job run-1 ran, .*: {FROM_CHECKPOINT}"):
+        following.to_the_end(Event())
+
+
+def test_the_deadline_of_a_run_says_where_the_next_up_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_following, "LogStream", OwnLog)
+    monkeypatch.setattr(job_following, "stop_and_wait", lambda *_: True)
+    api: Any = SimpleNamespace(client=None, job=running)
+    late = dataclasses.replace(of(tmp_path, "dev"), deadline_s=1.0)
+    with pytest.raises(ReportedError, match=rf"past its deadline \(jobDeadlineSeconds: 1\)[^*]*{FROM_CHECKPOINT}"):
+        Following(api, late, running("run-1"), 1, "session", "2.58.0", lambda _: None).to_the_end(Event())
+
+
+def given(request: JobRequest) -> str | None:
+    words = job._entrypoint(request, "an-id")
+    return words[words.index("--spec_stem") + 1] if "--spec_stem" in words else None
+
+
+def test_the_job_is_told_what_the_attempts_of_its_spec_share_and_a_measurement_is_not(tmp_path: Path) -> None:
+    asked = of(tmp_path, "dev")
+    stem = given(asked)
+    assert stem is not None and all(
+        submission_stem(asked.spec.digest(), session).startswith(f"{stem}-") for session in ("one", "two")
+    )
+    assert given(dataclasses.replace(asked, kind=BANDWIDTH)) is None
 
 
 def test_whose_a_run_is_and_since_when_is_on_disk_before_its_end(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from workload.job_spec import (
     attempt_of,
     command_line,
     digest_of,
+    spec_stem,
     submission_id,
     submission_stem,
     training_digest,
@@ -58,9 +59,12 @@ def test_the_engines_floats_are_the_same_run_as_the_programs_integers() -> None:
     assert digest_of(True) != digest_of(1), "a flag is not a number"
 
 
-def test_a_new_head_gives_new_names_so_that_no_lost_runs_storage_is_resumed() -> None:
+def test_a_new_head_gives_new_names_that_begin_as_those_of_the_lost_one() -> None:
     digest = spec().digest()
-    assert submission_stem(digest, "session_a") != submission_stem(digest, "session_b")
+    stems = [submission_stem(digest, session) for session in ("session_a", "session_b")]
+    assert stems[0] != stems[1], "Ray would resume what it finds in a lost run's folder"
+    assert all(stem.startswith(f"{spec_stem(digest)}-") for stem in stems)
+    assert not stems[0].startswith(spec_stem(spec(run_id="again").digest()))
 
 
 def test_an_id_tells_its_attempt_and_only_its_own() -> None:

@@ -206,6 +206,12 @@ def test_a_run_that_lost_a_rank_and_resumed_is_told(first: RecordedRun, tmp_path
     assert [(one.kind, one.a, one.b) for one in diff.differences] == [("restart", [0], [0, 20])]
 
 
+def test_a_run_that_went_on_where_another_ended_is_told_by_the_step(first: RecordedRun, tmp_path: Path) -> None:
+    attempts = [{**first.record["attempts"][0], "resumedFromStep": 20}]
+    diff = against(first, tmp_path, attempts=attempts, arguments={"goes_on_from": "/shared/lost-1/step-000020"})
+    assert [(one.kind, one.a, one.b) for one in diff.differences] == [("restart", [0], [20])]
+
+
 def test_one_rank_that_runs_something_else_is_seen(first: RecordedRun, tmp_path: Path) -> None:
     attempts = json.loads(json.dumps(first.record["attempts"]))
     attempts[0]["ranks"][3]["versions"]["torch"] = "2.12.0"
