@@ -89,8 +89,8 @@ class TrainConfig(JobConfig):
 
     @property
     def owner(self) -> str:
-        """This run, for what it leaves outside its own folder."""
-        return f"{self.storage_path} {self.run_id}"
+        """This run and every other of its spec, for what they leave outside their own folders."""
+        return f"{self.storage_path} {self.spec_stem or self.run_id}"
 
     def tokens_per_step(self, world_size: int) -> int:
         return self.batch_size * self.accumulate * self.seq_len * world_size

@@ -97,15 +97,15 @@ def export(
 def take_over(location: str, owner: str) -> None:
     """Mark the directory as `owner`'s; what it has exported there stays until there is a newer model to write.
 
-    Raises TrainingError where the directory holds anything else or cannot be written.
+    A mark alone is nobody's: a run puts it there before it trains. Raises TrainingError where the directory holds
+    anything else or cannot be written.
     """
     to = open_folder(location)
     try:
-        held = to.names()
-        if held and (OWNER not in held or to.read_json(OWNER) != owner):
-            raise TrainingError(
-                f"--export_to {location}: holds {min(set(held) - {OWNER} or held)} already: name a new directory"
-            )
+        held = set(to.names())
+        exported = held - {OWNER}
+        if exported and (OWNER not in held or to.read_json(OWNER) != owner):
+            raise TrainingError(f"--export_to {location}: holds {min(exported)} already: name a new directory")
         to.make()
         to.write_json(OWNER, owner)
     except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from torch.distributed.fsdp import fully_shard
 
 from tests.training import ranks
+from tests.training.arguments import config
 from tests.training.batches import next_token_batch
 from tests.training.fault_ranks import progress_at
 from tests.training.s3_server import BUCKET, S3Server
@@ -230,6 +231,28 @@ def test_a_directory_is_taken_over_from_the_same_run_only(tmp_path: Path) -> Non
     assert (mine / "model.safetensors").read_text() == "of an attempt that failed", (
         "it may be the only one there will be"
     )
+
+
+def test_a_run_that_failed_before_it_exported_keeps_no_other_out(tmp_path: Path) -> None:
+    export.take_over(str(tmp_path / "model"), "/shared run-1")
+    export.take_over(str(tmp_path / "model"), "/shared run-2")
+    export.check_shared(str(tmp_path / "model"), "/shared run-2")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / export.OWNER).write_text("cut sh")
+    export.take_over(str(tmp_path / "other"), "/shared run-2")
+
+
+def test_what_one_run_of_a_spec_has_left_of_an_export_the_next_one_of_it_takes_over(tmp_path: Path) -> None:
+    stem, model = "ray-train-fsdp-llm-0123456789", tmp_path / "model"
+    lost, following, alone = (
+        config(storage_path=tmp_path, run_id=f"{stem}-{end}", **given).owner
+        for end, given in (("aaaaaa-1", {"spec_stem": stem}), ("bbbbbb-1", {"spec_stem": stem}), ("cccccc-1", {}))
+    )
+    export.take_over(str(model), lost)
+    (model / "model.safetensors").write_text("half of a model")
+    export.take_over(str(model), following)
+    with pytest.raises(TrainingError, match=r"holds model\.safetensors already"):
+        export.take_over(str(model), alone)
 
 
 def exported_again(rank: int, world_size: int, folder: Path, checkpoint_of: Path) -> None:
