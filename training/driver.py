@@ -23,6 +23,8 @@ EXIT_BAD_ARGUMENT = 2
 # What NCCL's own process groups wait for a rank that does not answer; less where the deadline leaves no second attempt.
 COLLECTIVE_S, COLLECTIVES_IN_DEADLINE = 600, 4
 ASK_RAY_S = 5.0
+# How long a driver that is past its deadline waits for what the run stored.
+STORED_S = 30.0
 # Long enough for cold imports and for a lost node to be replaced; after it the wait counts as a failure.
 GROUP_START_S = 300
 _OWN_VARIABLES = {PIP_VARIABLE, "RAY_ADDRESS", "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"}
@@ -33,33 +35,36 @@ def main(kind: JobKind[Config], argv: Sequence[str]) -> int:
     report = kind.report(started_at=time.time())
     try:
         report.config = config = kind.parse(argv)
-    except TrainingError as error:
-        report.finish(str(error))
+    except TrainingError as refusal:
+        report.finish(str(refusal))
         return EXIT_BAD_ARGUMENT
     watchdog = threading.Timer(config.deadline_s, _give_up, (report, config))
     watchdog.daemon = True
     watchdog.start()
+    error: str | None = None
     try:
         _run(kind, config, report)
-    except TrainingError as error:
-        report.finish(str(error))
-        return EXIT_FAILED
-    except Exception as error:
+    except TrainingError as failure:
+        error = str(failure)
+    except Exception as failure:
         traceback.print_exc()
-        report.finish(root_cause(error, RunDirectory.of(config).hosts()))
-        return EXIT_FAILED
-    if report.finish(None):
-        return 0
-    watchdog.join()  # the deadline was faster: it ends this process when it has told so
-    return EXIT_FAILED
+        error = root_cause(failure, RunDirectory.of(config).hosts())
+    if not report.finish(error):
+        watchdog.join()  # the deadline was faster: it ends this process when it has told so
+    return 0 if error is None else EXIT_FAILED
 
 
 def _give_up(report: JobReport, config: JobConfig) -> None:
-    """End this process, and with it, by Ray's doing, every rank: also where ranks hang and fit() never returns."""
+    """End this process, and with it, by Ray's doing, every rank: also where ranks or storage hang."""
     told = True
     try:
-        why = f"--deadline_s {config.deadline_s:g}: the deadline passed before the run ended"
-        told = report.finish("; ".join([why, *_state_of_cluster(config, report)]))
+        passed = f"--deadline_s {config.deadline_s:g}: the deadline passed before"
+        why = "; ".join([f"{passed} the run ended", *_state_of_cluster(config, report)])
+        if not report.finish(why, stored_within_s=STORED_S):
+            # The main thread was faster, and returns once it has printed the record.
+            told = not report.printed(within_s=STORED_S)
+            if told:
+                print(f"[error] {passed} --storage_path {config.storage_path} gave what the record needs", flush=True)
     finally:
         if told:
             os._exit(EXIT_FAILED)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.training.arguments import arguments, config
-from tests.training.job import PROJECT, run_driver
+from tests.training.job import PROJECT, Finished, run_driver
 from training.checkpoint_files import Progress, write_marker, write_progress
 from training.driver import EXIT_BAD_ARGUMENT, EXIT_FAILED, collective_seconds, count_ranks, missing_ranks
 from training.errors import TrainingError
@@ -101,6 +101,61 @@ def test_the_driver_loads_neither_torch_nor_transformers_before_it_needs_ray_tra
     program = f"import sys, {drivers}; print(sorted({{'torch', 'transformers', 'ray', 'numpy'}} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]", "every second here is one in which no rank can start"
+
+
+HANGING = """
+import os, sys, threading, time
+from tests.training.arguments import config
+from training import driver
+from training.errors import TrainingError
+from training.job_kind import JobKind
+from training.run_directory import RunDirectory
+from training.train_record import TrainReport
+
+driver.STORED_S = 1.0
+deadline, ends = float(sys.argv[2]), sys.argv[3]
+settings = config(storage_path=sys.argv[1], deadline_s=deadline)
+run = RunDirectory.of(settings)
+run.create()
+run.begin_attempt(0.1)
+os.mkfifo(run.attempt(1).path / "rank-0.json")  # a file that is asked for, and never comes
+
+
+def check(settings):
+    if ends == "hangs":
+        time.sleep(60)
+    if ends == "late":
+        time.sleep(deadline + 0.5)
+    raise TrainingError("the run's own error")
+
+
+kind = JobKind(parse=lambda _: settings, check=check, describe=None, report=TrainReport, prepare=None, run_rank=None)
+sys.exit(driver.main(kind, []))
+"""
+
+
+def deadline_where_storage_hangs(tmp_path: Path, deadline_s: float, ends: str) -> Finished:
+    words = [sys.executable, "-c", HANGING, str(tmp_path), str(deadline_s), ends]
+    run = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, timeout=45, check=False)
+    assert run.returncode == EXIT_FAILED, run.stderr
+    return Finished("FAILED", run.stdout.splitlines())
+
+
+@pytest.mark.parametrize("ends", ["hangs", "late"])
+def test_the_deadline_ends_a_run_whose_storage_hangs_with_a_record_of_what_is_known(tmp_path: Path, ends: str) -> None:
+    finished = deadline_where_storage_hangs(tmp_path, 1.0, ends)
+    assert finished.errors == [finished.record["error"]] == ["--deadline_s 1: the deadline passed before the run ended"]
+    lacks = f"the record lacks what the run stored: --storage_path {tmp_path} has not answered for 1 s"
+    assert finished.said(lacks), "\n".join(finished.lines)
+    assert finished.record["arguments"]["steps"] == 60 and finished.record["attempts"] == []
+
+
+def test_the_deadline_ends_a_run_that_has_ended_and_cannot_read_its_record(tmp_path: Path) -> None:
+    finished = deadline_where_storage_hangs(tmp_path, 2.0, "at once")
+    assert finished.errors == [
+        "the run's own error",
+        f"--deadline_s 2: the deadline passed before --storage_path {tmp_path} gave what the record needs",
+    ]
 
 
 def ray_node(name: str, *, alive: bool, gpus: int = 1, address: str = "10.0.0.1") -> dict[str, Any]:
