@@ -23,6 +23,7 @@ from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
 from training import checkpoint
 from training.checkpoint_files import Progress, step_folder
+from training.errors import TrainingError
 from training.model_files import model_files
 from training.storage import Folder
 
@@ -41,11 +42,22 @@ class Saved:
     written_s: float
 
 
+@dataclass(frozen=True)
+class Failed:
+    """A checkpoint that was not written, or not to its end; `ends`: save() or finish() is sure to raise it."""
+
+    step: int
+    error: Exception
+    ends: bool
+
+
 class Checkpointer:
     """Made by every rank together, and used by every rank alike: what it says, it says to all of them.
 
-    At most one checkpoint is in flight: the next waits for it. What went wrong in the background is raised by the next
-    save() or by finish(), as a TrainingError naming --storage_path. As a context manager it ends with finish().
+    At most one checkpoint is in flight: the next waits for it. One that storage refuses is told at once, and costs no
+    more than itself: the state that the next save() is called with is as good as ever, so save() writes that one, waits
+    for it, and raises only where it is refused too; finish() raises where the last one was. Errors are TrainingErrors
+    naming --storage_path, on every rank. As a context manager it ends with finish().
 
     Mode sync waits for each checkpoint, and needs no host memory for a copy.
     """
@@ -61,11 +73,13 @@ class Checkpointer:
         protected: Folder | None = None,
         files: Mapping[str, bytes] | None = None,
         told: Callable[[Saved], None] = lambda saved: None,
+        failed: Callable[[Failed], None] = lambda failed: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
         """`keep`: the newest so many stay, 0 for all; `protected` always does. `files`: rank 0's for the model.
 
-        `told` is called as soon as a checkpoint is whole, while training goes on.
+        `told` is called as soon as a checkpoint is whole, `failed` as soon as one is not going to be, while training
+        goes on.
         """
         self._checkpoints, self._module, self._optimizer = checkpoints, module, optimizer
         self._sync, self._keep, self._protected = mode == "sync", keep, protected
@@ -78,32 +92,37 @@ class Checkpointer:
                 use_pinned_memory=on_gpu, use_shared_memory=False, use_async_staging=False, use_non_blocking_copy=on_gpu
             )
         )
-        self._told = told
+        self._told, self._failed = told, failed
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._in_flight: Future[Saved] | None = None
+        self._refused: TrainingError | None = None
+        """What became of the newest checkpoint, the same on every rank."""
         self.count = 0
         self.exposed_s = 0.0
         """Seconds for which training stood still."""
         self.written_s = 0.0
 
     def save(self, progress: Progress) -> Saved | None:
-        """Called by every rank. Returns the checkpoint that has become whole since: this one if mode is sync."""
+        """Called by every rank. Returns the checkpoint that has become whole since: this one where it waits for it."""
         started = time.perf_counter()
         done = self._wait()
         progress = replace(progress, losses=list(progress.losses))  # the caller's own goes on growing
         state = checkpoint.state_of(self._module, self._optimizer)
-        if self._sync:
-            done = self._counted(self._write(state, progress))
+        if self._sync or self._refused is not None:
+            done = self._write_at_once(state, progress)
         else:
             self._in_flight = self._thread.submit(self._write, self._stager.stage(state), progress)
         self.exposed_s += time.perf_counter() - started
         return done
 
     def finish(self) -> Saved | None:
-        """Wait for the one in flight. Returns it, or None where there is none."""
+        """Wait for the one in flight. Returns it, or None where there is none; raises where the newest was refused."""
         started = time.perf_counter()
         done = self._wait()
         self.exposed_s += time.perf_counter() - started
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
         return done
 
     def figures(self) -> dict[str, Any]:
@@ -130,12 +149,30 @@ class Checkpointer:
             self._thread.shutdown(wait=False)
             self._stager.close()
 
+    def _write_at_once(self, state: checkpoint.State, progress: Progress) -> Saved | None:
+        """None where storage refuses this one and took the one before."""
+        try:
+            done = self._counted(self._write(state, progress))
+        except TrainingError as error:
+            if self._refused is not None:
+                raise
+            self._refused = error
+            return None
+        self._refused = None
+        return done
+
     def _write(self, state: checkpoint.State, progress: Progress) -> Saved:
         started = time.perf_counter()
         folder = step_folder(self._checkpoints, progress.step)
-        checkpoint.write(folder, state, progress, self._files, self._group)
-        if self._keep:
-            checkpoint.delete_old(self._checkpoints, self._keep, self._protected, self._group)
+        try:
+            checkpoint.write(folder, state, progress, self._files, self._group)
+            if self._keep:
+                checkpoint.delete_old(self._checkpoints, self._keep, self._protected, self._group)
+        except Exception as error:
+            # Of a TrainingError all ranks know; any other may be this one's alone, or of a group that is no more.
+            again = isinstance(error, TrainingError) and self._refused is None
+            self._failed(Failed(progress.step, error, ends=not again))
+            raise
         saved = Saved(folder, progress.step, time.perf_counter() - started)
         self._told(saved)
         return saved
@@ -144,7 +181,11 @@ class Checkpointer:
         if self._in_flight is None:
             return None
         in_flight, self._in_flight = self._in_flight, None
-        return self._counted(in_flight.result())
+        try:
+            return self._counted(in_flight.result())
+        except TrainingError as error:
+            self._refused = error
+            return None
 
     def _counted(self, saved: Saved) -> Saved:
         self.count += 1

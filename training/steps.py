@@ -10,8 +10,9 @@ from typing import Any
 from training import evidence
 from training.attempt import Attempt
 from training.checkpoint_files import Progress
-from training.checkpointer import Checkpointer
+from training.checkpointer import Checkpointer, Failed
 from training.config import TrainConfig
+from training.errors import first_line
 from training.feed import Feed
 from training.learner import Learner
 from training.live_metrics import LiveMetrics
@@ -78,6 +79,7 @@ def train_steps(
         told=lambda saved: attempt.say(
             f"checkpoint step {saved.step} -> {checkpoints.name}/{saved.folder.name} ({saved.written_s:.1f} s)"
         ),
+        failed=lambda failed: attempt.say(failed_line(failed, config)),
     )
     profiler = StepProfiler(config.profile_steps, attempt.run.folder / "profile", attempt.rank, attempt.device)
     clock.restart()
@@ -110,6 +112,16 @@ def train_steps(
     figures = told.metrics.summary() | {"checkpoints": saver.figures(), "profile": profiler.figures()}
     timings = {"train_s": told.metrics.total_s(), "checkpoint_s": saver.exposed_s}
     return Trained(told.losses, told.saved, figures, timings)
+
+
+def failed_line(failed: Failed, config: TrainConfig) -> str:
+    """What is said of a checkpoint at the moment when it fails, and what follows from it."""
+    later = min((failed.step // config.checkpoint_every + 1) * config.checkpoint_every, config.steps)
+    if failed.ends or later <= failed.step:
+        follows = "this attempt ends"
+    else:
+        follows = f"training goes on; step {later} makes the next, and if that fails too, this attempt ends"
+    return f"at the checkpoint of step {failed.step}: {first_line(failed.error)}; {follows}"
 
 
 def _metrics(attempt: Attempt[TrainConfig], learner: Learner, first_step: int) -> RunMetrics:

@@ -1,6 +1,7 @@
 """Run by several processes at once: the smallest model that has shards, over storage that stops in the middle."""
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch.distributed.tensor import DTensor
 from tests.training.faulty_folder import Fault, FaultyFolder
 from training import checkpoint
 from training.checkpoint_files import Progress, newest_complete, step_of
-from training.checkpointer import Checkpointer
+from training.checkpointer import Checkpointer, Failed
 from training.storage import LocalFolder, open_folder
 
 Trained = tuple[torch.nn.Module, torch.optim.Optimizer]
@@ -86,6 +87,7 @@ def stopped_everywhere(rank: int, world_size: int, folder: Path, location: str, 
             refused = ""
             try:
                 faulty.save(progress_at(step))
+                faulty.finish()
             except Exception as error:
                 refused = f"{type(error).__name__}: {error}"
             met: list[Any] = [fault.met, fault.operations[-1:]]
@@ -135,15 +137,37 @@ def take_up(rank: int, world_size: int, folder: Path) -> None:
         (folder / "told.json").write_text(json.dumps(told))
 
 
-def refused_in_the_background(rank: int, world_size: int, folder: Path, stopped_rank: int, at_end: bool) -> None:
-    """One rank's storage refuses its shard; every rank is to hear of it where it next meets its checkpoints."""
-    place = LocalFolder(folder / "checkpoints")
+def refused_in_the_background(
+    rank: int, world_size: int, folder: Path, stopped_rank: int, mode: str, then: str
+) -> None:
+    """One rank's storage refuses its shard. `then` the run ends, saves again (end, save), or saves to storage that is
+    well again (well)."""
+    place, heard = LocalFolder(folder / "checkpoints"), threading.Event()
     trained = one_weight()
     fault = Fault(at=1 if rank == stopped_rank else None)
-    saver = Checkpointer(FaultyFolder(place, fault), *trained, files={})
-    told = [str(saver.save(progress_at(1)))]
+    failures: list[Any] = []
+
+    def failed(failure: Failed) -> None:
+        failures.append([failure.step, str(failure.error), failure.ends])
+        heard.set()
+
+    saver = Checkpointer(FaultyFolder(place, fault), *trained, mode=mode, files={}, failed=failed)
+    fill(trained, 1)
+    told: dict[str, Any] = {"first": str(saver.save(progress_at(1)))}
+    told["heard"] = heard.wait(20)  # though nobody asks
+    if then == "well":
+        fault.at = None
+    fill(trained, 2)
     try:
-        told.append(str(saver.finish() if at_end else saver.save(progress_at(2))))
+        if then != "end":
+            saved = saver.save(progress_at(2))
+            told["next"] = saved and saved.step
+        told["last"] = str(saver.finish())
     except Exception as error:
-        told.append(f"{type(error).__name__}: {error}")
-    (folder / f"told-{rank}.json").write_text(json.dumps(told))
+        told["raised"] = f"{type(error).__name__}: {error}"
+        told["outage"] = isinstance(error.__cause__, OSError)
+    dist.barrier()
+    newest, _ = newest_complete(place)
+    if newest is not None:
+        told["newest"] = [checkpoint.load(newest, *trained).step, *held(trained)]
+    (folder / f"told-{rank}.json").write_text(json.dumps(told | {"failures": failures, "count": saver.count}))

@@ -9,8 +9,12 @@ import torch
 from torch.multiprocessing import ProcessExitedException
 
 from tests.training import checkpoint_ranks, fault_ranks, ranks
+from tests.training.arguments import config
 from tests.training.s3_server import BUCKET, S3Server
 from training.checkpoint_files import newest_complete
+from training.checkpointer import Failed
+from training.errors import TrainingError
+from training.steps import failed_line
 from training.storage import LocalFolder
 
 
@@ -46,14 +50,62 @@ def test_the_next_checkpoint_waits_for_the_one_in_flight_and_the_end_for_the_las
     assert told["left"] == ["step-000002"], "one was to be kept, the newest"
 
 
-@pytest.mark.parametrize(("stopped_rank", "at_end"), [(0, False), (1, True)], ids=["next save", "end"])
-def test_what_fails_in_the_background_is_told_on_every_rank(tmp_path: Path, stopped_rank: int, at_end: bool) -> None:
-    ranks.run_ranks(2, fault_ranks.refused_in_the_background, tmp_path, stopped_rank, at_end)
-    for rank in range(2):
-        saved, refused = json.loads((tmp_path / f"told-{rank}.json").read_text())
-        assert saved == "None"
-        assert refused.startswith(f"TrainingError: --storage_path: checkpoint {tmp_path}/checkpoints/step-000001 ")
-        assert "fault at operation 1" in refused
+def after_a_refusal(folder: Path, stopped_rank: int, mode: str, then: str) -> list[dict[str, Any]]:
+    """What each rank tells; the same of how it went on, whichever rank's storage refused."""
+    ranks.run_ranks(2, fault_ranks.refused_in_the_background, folder, stopped_rank, mode, then)
+    told = [json.loads((folder / f"told-{rank}.json").read_text()) for rank in range(2)]
+    assert told[0] == told[1]
+    return told
+
+
+@pytest.mark.parametrize(("stopped_rank", "mode"), [(0, "async"), (1, "async"), (1, "sync")])
+def test_a_checkpoint_that_fails_is_told_at_once_and_the_next_one_is_written(
+    tmp_path: Path, stopped_rank: int, mode: str
+) -> None:
+    for told in after_a_refusal(tmp_path, stopped_rank, mode, "well"):
+        assert told["first"] == "None" and told["heard"]
+        ((step, error, ends),) = told["failures"]
+        assert (step, ends) == (1, False)
+        assert error.startswith(f"--storage_path: checkpoint {tmp_path}/checkpoints/step-000001 cannot be written: ")
+        assert "raised" not in told and (told["next"], told["last"], told["count"]) == (2, "None", 1)
+        assert told["newest"] == [2, 2.0, 0.25], "the state that the second save was called with"
+
+
+@pytest.mark.parametrize(("stopped_rank", "mode"), [(0, "sync"), (0, "async"), (1, "async")])
+def test_two_in_a_row_that_fail_are_an_error_of_the_second_save_on_every_rank(
+    tmp_path: Path, stopped_rank: int, mode: str
+) -> None:
+    for told in after_a_refusal(tmp_path, stopped_rank, mode, "save"):
+        assert [(step, ends) for step, _, ends in told["failures"]] == [(1, False), (2, True)]
+        assert told["raised"].startswith(
+            f"TrainingError: --storage_path: checkpoint {tmp_path}/checkpoints/step-000002 "
+        )
+        assert "fault at operation 1" in told["raised"] and told["outage"]
+        assert "next" not in told and "newest" not in told
+
+
+@pytest.mark.parametrize(("stopped_rank", "mode"), [(1, "sync"), (1, "async")])
+def test_the_last_checkpoint_that_fails_is_an_error_of_the_end_on_every_rank(
+    tmp_path: Path, stopped_rank: int, mode: str
+) -> None:
+    for told in after_a_refusal(tmp_path, stopped_rank, mode, "end"):
+        assert told["first"] == "None" and len(told["failures"]) == 1
+        assert told["raised"].startswith(
+            f"TrainingError: --storage_path: checkpoint {tmp_path}/checkpoints/step-000001 "
+        )
+        assert "fault at operation 1" in told["raised"] and told["outage"]
+
+
+def test_what_follows_from_a_checkpoint_that_failed_is_said_with_its_step_and_place() -> None:
+    settings = config(steps=25, checkpoint_every=10)
+
+    def said(step: int, *, ends: bool = False) -> str:
+        return failed_line(Failed(step, TrainingError(f"checkpoint /runs/step-{step:06d}: full"), ends), settings)
+
+    goes_on = "training goes on; step {} makes the next, and if that fails too, this attempt ends"
+    assert said(10) == f"at the checkpoint of step 10: checkpoint /runs/step-000010: full; {goes_on.format(20)}"
+    assert said(20).endswith(goes_on.format(25)), "the last step makes one too"
+    assert said(25).endswith("full; this attempt ends") and said(20, ends=True).endswith("full; this attempt ends")
 
 
 def assert_every_stop_left_a_checkpoint(told: list[list[Any]], least: int) -> None:
