@@ -160,20 +160,20 @@ def _capacity(
         group = held.placement_group.rpartition("/")[2]
         return {"capacity": held.id, "gpuMarket": market, "gpuPlacementGroup": group}
     mode, stays = str(_of(settings, "capacity") or "reserve"), _of(settings, "gpuZone") == found.zone
-    group: dict[str, str] = {}
+    placed: dict[str, str] = {}
     if _is_held(mode):
         # One without room is kept: our own nodes may be in it.
         if stays and (not found.reservations_told or mode in {one.id for one in found.reservations}):
             return {}
-        mode, group = _without_it(base)
+        mode, placed = _without_it(base)
     # A capacity block and spot are other markets than the one that was looked at.
     if mode == "none":
-        return {"capacity": "none", "gpuMarket": "on-demand", **group}
+        return {"capacity": "none", "gpuMarket": "on-demand", **placed}
     # What is asked for is the end, however near; what the file has may be of an earlier day.
     if not until and not _is_ahead(until := str(_of(settings, "capacityUntil") or ""), now):
         later = now.astimezone(UTC) + _RESERVED_FOR + timedelta(hours=1)
         until = later.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"capacity": "reserve", "capacityUntil": until, "gpuMarket": "on-demand", **group}
+    return {"capacity": "reserve", "capacityUntil": until, "gpuMarket": "on-demand", **placed}
 
 
 def _is_held(mode: str) -> bool:

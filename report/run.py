@@ -8,6 +8,7 @@ from typing import Any
 from report import reading
 from report.log_facts import LogFacts
 from workload import recorded_run
+from workload.counting_attempt import counting_attempt
 
 NOT_RECORDED = "not recorded because "
 
@@ -85,7 +86,7 @@ class Run:
 
 def _of_failed(job: Mapping[str, Any]) -> dict[str, Any]:
     attempts = reading.mappings(job, "attempts")
-    ranks = reading.mappings(attempts[-1], "ranks") if attempts else []
+    ranks = reading.mappings(counting_attempt(attempts), "ranks")
     return {
         "arguments": reading.mapping(job, "arguments"),
         "versions": reading.mapping(ranks[0], "versions") if ranks else {},

@@ -8,6 +8,7 @@ from report import reading
 from report.markup import Html, joined, tag
 from report.parts import counted, definitions, missing, section, table
 from report.run import Run
+from workload.counting_attempt import counting_attempt
 
 _NONE = "not recorded"
 # Another in every run, and what a page calls it.
@@ -53,7 +54,7 @@ def facts(run: Run) -> dict[str, str]:
         values = sorted({str(node[key]) for node in reading.mappings(run.facts, "cluster", "nodes") if node.get(key)})
         if values:
             found[f"nodes: {key}"] = ", ".join(values)
-    ranks = [rank for one in reading.mappings(run.facts, "attempts")[-1:] for rank in reading.mappings(one, "ranks")]
+    ranks = reading.mappings(counting_attempt(reading.mappings(run.facts, "attempts")), "ranks")
     for key, word in (("device_name", "device"), ("driver", "driver"), ("driver_version", "driver")):
         if values := sorted({str(rank[key]) for rank in ranks if rank.get(key)}):
             found[f"nodes: {word}"] = ", ".join(values)

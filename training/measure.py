@@ -1,4 +1,4 @@
-"""Where a run's time went besides its steps, and the file rank 0 tells it in."""
+"""Where a run's time went besides its steps, and the files rank 0 tells its figures in."""
 
 import time
 from collections import defaultdict
@@ -9,7 +9,7 @@ from typing import Any
 from training.checkpoint_files import PREFIX
 from training.storage import Folder, storage_errors
 
-RESULT = "result.json"
+RESULT, STEPS = "result.json", "steps.json"
 WARM_UP_STEPS = 3
 """That say nothing of the others: they compile, allocate, connect."""
 
@@ -27,6 +27,12 @@ class Stopwatch:
         self.seconds[name] += time.perf_counter() - started
 
 
+def write_steps(attempt: Folder, *, figures: Mapping[str, Any], timings: Mapping[str, float]) -> None:
+    """The figures of an attempt's steps, as soon as these are done: an outage after them must not cost them."""
+    with storage_errors(attempt):
+        attempt.write_json(STEPS, {**figures, "timings": dict(timings)})
+
+
 def write_result(
     folder: Folder,
     *,
@@ -37,7 +43,7 @@ def write_result(
     timings: Mapping[str, float],
     further: Mapping[str, Any],
 ) -> None:
-    """The figures of the job record that only a rank knows; those of `further` as they are."""
+    """The figures of the job record that only a rank knows, but those of its steps; those of `further` as they are."""
     figures: dict[str, Any] = {
         "losses": losses,
         "tokens_per_step": tokens_per_step,

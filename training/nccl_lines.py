@@ -61,39 +61,56 @@ def _is_own(pattern: str) -> bool:
 class NcclLines:
     """A rank's lines as they are handed back.
 
-    `id` is new with every attempt; `versions` are those of what NCCL loads by itself, as far as the lines tell yet.
+    `id` is new with every attempt, and the mark of those that are testified; `versions` are those of what NCCL loads by
+    itself, as far as the lines tell yet.
     """
 
     def __init__(self, rank: int) -> None:
         self.id = secrets.token_hex(4)
         self.versions: dict[str, str] = {}
-        self._mark = f"[nccl rank {rank} #{self.id}]"
+        self._rank, self._mark = rank, f"[nccl rank {rank} #{self.id}]"
         self._count = 0
         self._digest = hashlib.sha256()
         self._read = 0
         self._begun = b""
+        self._settled = False
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
     def follow(self, file: Path) -> None:
         """Hand back what is in the file and what will be, from a thread; the file need not be there yet."""
         self._file = file
+        self._end.clear()
         self._thread = threading.Thread(target=self._follow, name="nccl-lines", daemon=True)
         self._thread.start()
 
-    def finish(self) -> None:
-        """Hand back the rest, a last line without its end too; later lines stay in the file."""
-        if self._thread is None or self._end.is_set():
+    def settle(self) -> None:
+        """Hand back what there is, a last line without its end too: the testimony is of that.
+
+        Later lines are handed back too, under another mark, of which nobody testifies.
+        """
+        if self._thread is None or self._settled:
             return
-        self._end.set()
-        self._thread.join()
-        self._hand_back(self._new() + b"\n")
+        self._stop(self._thread)
+        self._mark = f"[nccl rank {self._rank} #{secrets.token_hex(4)}]"
+        self.follow(self._file)
+
+    def finish(self) -> None:
+        """As `settle`; later lines stay in the file."""
+        if self._thread is not None and not self._end.is_set():
+            self._stop(self._thread)
 
     def testimony(self) -> dict[str, Any] | None:
-        """Number and hash of the lines (without the mark, joined by line feeds); None before all are handed back."""
-        if not (self._end.is_set() and self._count):
+        """Number and hash of the lines (without the mark, joined by line feeds); None before they are settled."""
+        if not (self._settled and self._count):
             return None
         return {"id": self.id, "count": self._count, "sha256": self._digest.hexdigest()}
+
+    def _stop(self, thread: threading.Thread) -> None:
+        self._end.set()
+        thread.join()
+        self._hand_back(self._new() + b"\n")
+        self._settled = True
 
     def _follow(self) -> None:
         while not self._end.wait(POLL_S):
@@ -117,8 +134,9 @@ class NcclLines:
         for line in (one.decode(errors="replace").replace("\r", " ").rstrip() for one in whole):
             if not line:
                 continue
-            self._digest.update((f"\n{line}" if self._count else line).encode())
-            self._count += 1
+            if not self._settled:
+                self._digest.update((f"\n{line}" if self._count else line).encode())
+                self._count += 1
             for name, pattern in _VERSIONS.items():
                 if told := pattern.search(line):
                     self.versions[name] = told[1]

@@ -8,7 +8,7 @@ from typing import Any
 
 from training.errors import TrainingError
 from training.job_config import JobConfig
-from training.measure import RESULT
+from training.measure import RESULT, STEPS
 from training.storage import Folder, open_folder, storage_errors
 
 _EVIDENCE, _ATTEMPT, _START, _KILLED = "evidence", "attempt-", "start.json", "killed"
@@ -39,7 +39,7 @@ class RunDirectory:
         return self.folder / "checkpoints"
 
     def result(self) -> dict[str, Any] | None:
-        """Rank 0's figures, written at the end of a run; None before that."""
+        """Rank 0's figures but those of the steps, written at the end of a run; None before that."""
         try:
             figures: dict[str, Any] = self.folder.read_json(RESULT)
         except FileNotFoundError:
@@ -48,6 +48,14 @@ class RunDirectory:
 
     def has_finished(self) -> bool:
         return self.folder.has(RESULT)
+
+    def steps(self, number: int) -> dict[str, Any]:
+        """Rank 0's figures of an attempt's steps, written when it has done the last; {} before that."""
+        try:
+            figures: dict[str, Any] = self.attempt(number).read_json(STEPS)
+        except FileNotFoundError:
+            return {}
+        return figures
 
     def attempt(self, number: int) -> Folder:
         return self.folder / _EVIDENCE / f"{_ATTEMPT}{number}"

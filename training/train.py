@@ -32,7 +32,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
     from training import attempt, efa_devices, evidence, learner
     from training.evaluation import evaluate
     from training.export import check_shared, export_from_ranks
-    from training.measure import Stopwatch, write_result
+    from training.measure import Stopwatch, write_result, write_steps
     from training.steps import train_steps
 
     gc.freeze()  # a million objects of the imports, which live as long as the process does
@@ -59,16 +59,24 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
     progress = replace(progress, eval_before=progress.eval_before or evaluation("before"))
     before_steps = evidence.read_devices(now.testimony["local_rank"])
     trained = train_steps(now, learns, progress, newest, evaluation)
-    now.testimony.update(efa_devices.testimony(before_steps, evidence.read_devices(now.testimony["local_rank"])))
-    now.testimony.update(
-        evidence.must_move(
+    after_steps = evidence.read_devices(now.testimony["local_rank"])
+    lines.settle()  # after a barrier of its own, so that the testimony counts all that NCCL says of the steps
+    # Now and not at the end: where evaluation, export or report meet an outage, the next attempt trains nothing.
+    if now.rank == 0:
+        write_steps(now.run.attempt(now.number), figures=trained.figures, timings=trained.timings)
+    steps = config.steps - progress.step
+    now.testify(
+        trained_steps=steps,
+        **efa_devices.testimony(before_steps, after_steps),
+        **evidence.must_move(
             learns.root,
             learns.optimizer,
             learns.options,
             now.node_of_rank,
-            steps=config.steps - progress.step,
+            steps=steps,
             micro_batches=config.accumulate,
-        )
+        ),
+        **evidence.so_far(now.device, lines),
     )
     eval_after = evaluation("after")
     if config.export_to is not None and trained.saved is not None:
@@ -76,7 +84,6 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
             export_from_ranks(trained.saved, config.export_to, config.export_dtype, config.owner)
         now.say(f"exported {trained.saved.name} to {config.export_to} ({stopwatch.seconds['export_s']:.1f} s)")
     dist.barrier()
-    lines.finish()  # after the last collective, so that the testimony counts all of NCCL's lines
     now.testify(**evidence.so_far(now.device, lines))
     if now.rank == 0:
         write_result(
@@ -85,8 +92,8 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
             tokens_per_step=config.tokens_per_step(now.world_size),
             evaluated={"before": progress.eval_before, "after": eval_after},
             saved=trained.saved,
-            timings=trained.timings | stopwatch.seconds,
-            further=trained.figures | {"data": learns.dataset.described(), "model": learns.model},
+            timings=stopwatch.seconds,
+            further={"data": learns.dataset.described(), "model": learns.model},
         )
 
 

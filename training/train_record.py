@@ -1,5 +1,6 @@
 """What the training job's record tells beyond that of every job."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from training import checkpoint_files
@@ -35,7 +36,11 @@ class TrainReport(JobReport):
         for attempt in record["attempts"]:
             ranks = attempt["ranks"]
             attempt["resumed_from_step"] = ranks[0]["resumed_from_step"] if ranks else None
-            record["peak_memory_bytes"] = {str(rank["rank"]): rank["peak_memory_bytes"] for rank in ranks}
+        if record["attempts"]:
+            counting = counting_attempt(record["attempts"])
+            steps = run.steps(counting["attempt"])
+            record |= steps | {"timings": record["timings"] | steps.get("timings", {})}
+            record["peak_memory_bytes"] = {str(rank["rank"]): rank["peak_memory_bytes"] for rank in counting["ranks"]}
         result = run.result()
         if result is not None:
             record |= result | {"timings": record["timings"] | result["timings"]}
@@ -46,3 +51,9 @@ class TrainReport(JobReport):
             record["losses"] = progress.losses
             record["eval"]["before"] = progress.eval_before
             record["checkpoint"] = {"path": str(newest), "step": progress.step}
+
+
+def counting_attempt(attempts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The newest that trained a step, or else the last: one that came after may have had to report alone."""
+    trained = [one for one in attempts if any(rank.get("trained_steps") for rank in one["ranks"])]
+    return (trained or attempts)[-1]

@@ -15,6 +15,7 @@ from workload.arms import Arm, alternating, unheard
 from workload.comparison import AllReduce, ArmRun, Comparison
 from workload.comparison_plan import Plan
 from workload.comparison_report import as_json, lines
+from workload.counting_attempt import counting_attempt
 from workload.errors import ReportedError, RunInterruptedError
 from workload.head import reach
 from workload.job_following import JobOutcome, JobRequest, persisting, stop_and_wait
@@ -155,7 +156,7 @@ class _Carrying:
         wanted = self._plan.wanted_of(arm)
         path, record = write_run_record(request, outcome, wanted=wanted, settings=self._plan.settings)
         transport, throughput = record["transport"], record["throughput"]
-        ranks = record["attempts"][-1]["ranks"] if record["attempts"] else []
+        ranks = counting_attempt(record["attempts"]).get("ranks", [])
         verdict = _also(judge(transport, wanted), unheard(arm, ranks))
         say(f"transport {verdict.value}, expected {verdict.expect}")
         return ArmRun(

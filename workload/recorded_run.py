@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from workload.counting_attempt import counting_attempt
 from workload.job_spec import RUN_NAME
 
 SCHEMA_NAME, KNOWN_VERSION = "ray-train-efa/run-record/", 1
@@ -129,9 +130,8 @@ class RecordedRun:
 
     @property
     def ranks(self) -> list[Mapping[str, Any]]:
-        """What those of the last attempt testified."""
-        attempts = mappings(at(self.record, "attempts"))
-        return mappings(attempts[-1].get("ranks")) if attempts else []
+        """What those of the attempt that counts testified."""
+        return mappings(counting_attempt(mappings(at(self.record, "attempts"))).get("ranks"))
 
     @property
     def nodes(self) -> list[Mapping[str, Any]]:

@@ -71,7 +71,7 @@ _RANK_FIELDS = frozenset(
     {
         *("rank", "local_rank", "node_rank", "node_id", "node_ip", "hostname", "pid", "attempt", "backend", "device"),
         *("device_name", "job_environment", "packages", "versions", "environment", "peak_memory_bytes", "env"),
-        *("transport_lines", "resumed_from_step", "must_move", "efa_devices", "lines", "sha256"),
+        *("transport_lines", "resumed_from_step", "trained_steps", "must_move", "efa_devices", "lines", "sha256"),
     }
 )
 

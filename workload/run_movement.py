@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workload.counting_attempt import counting_attempt
 from workload.ratio import t_quantile
 from workload.recorded_run import RecordedRun, at, mappings, number
 
@@ -168,8 +169,7 @@ def _step_error(run: RecordedRun) -> float | None:
 
 
 def _timed_steps(run: RecordedRun) -> int:
-    attempts = mappings(run.record.get("attempts"))
-    resumed = number(attempts[-1].get("resumedFromStep")) if attempts else 0
+    resumed = number(counting_attempt(mappings(run.record.get("attempts"))).get("resumedFromStep"))
     steps = number(at(run.record, "arguments", "steps")) or 0
     profile = run.record.get("profile")
     profiled = len(profile) if isinstance(profile, Mapping) else 0

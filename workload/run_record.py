@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workload import record_file
+from workload.counting_attempt import counting_attempt
 from workload.run_folder import RECORD
 from workload.transport import judge
 from workload.transport_evidence import collect
@@ -82,7 +83,7 @@ def build(
     spec, reported = request.spec, outcome.record
     transport = collect(reported, outcome.log)
     evaluation = reported["eval"]
-    ranks = reported["attempts"][-1]["ranks"] if reported["attempts"] else []
+    ranks = counting_attempt(reported["attempts"]).get("ranks", [])
     checkpoint = reported.get("checkpoint")
     return {
         "schema": SCHEMA,

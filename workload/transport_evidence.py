@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from workload.counting_attempt import counting_attempt
 from workload.errors import ReportedError
 from workload.marked_lines import MarkedLines
 from workload.nccl.log import NcclLog
@@ -21,22 +22,22 @@ _RECEIVED = ("rx_bytes", ("recv_bytes", "rdma_write_recv_bytes", "rdma_read_byte
 
 
 def collect(record: Mapping[str, Any], log: Path) -> dict[str, Any]:
-    """The evidence of the last attempt's ranks: what each testifies, and what the log holds of NCCL's lines of each.
+    """The evidence of the ranks of the attempt that counts: what each testifies, and what the log holds of NCCL's lines
+    of each.
 
     `report` is `report_text.packed` of those lines alone, "" where no rank handed any back; `matrix` and `hosts` are
     that report for readers. Raises ReportedError where there are lines to look for and the log cannot be read.
     """
-    attempts = record["attempts"]
-    last: Mapping[str, Any] = attempts[-1] if attempts else {"attempt": 0, "ranks": []}
-    lines = [_handed(rank) for rank in last["ranks"]]
+    counting = {"attempt": 0, "ranks": [], **counting_attempt(record["attempts"])}
+    lines = [_handed(rank) for rank in counting["ranks"]]
     marked = MarkedLines({one.id: None for one in lines if one})
     report = _report(marked, log) if any(lines) else None
     return {
-        "attempt": last["attempt"],
+        "attempt": counting["attempt"],
         "worldSize": record["world_size"],
         "ranks": [
             _rank(rank, handed, marked.delivered(handed.id) if handed else None)
-            for rank, handed in zip(last["ranks"], lines, strict=True)
+            for rank, handed in zip(counting["ranks"], lines, strict=True)
         ],
         "report": packed(report) if report else "",
         "matrix": matrix(report) if report else [],

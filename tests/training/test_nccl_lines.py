@@ -104,6 +104,27 @@ def test_what_nccl_says_after_the_testimony_is_not_handed_back(file: Path, capsy
     assert lines.testimony() == testified
 
 
+def test_what_nccl_says_once_the_lines_are_settled_is_handed_back_under_a_mark_that_nobody_testifies(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RuntimeError, match="ncclSystemError"), nccl_lines.handed_back(3, "nccl") as lines:
+        file.write_text("first\nsecond, without its end")
+        lines.settle()
+        lines.settle()
+        settled, testified = capsys.readouterr().out, lines.testimony()
+        with file.open("a") as nccl:
+            print("\nNCCL WARN socket closed", file=nccl, flush=True)
+        late = printed_with("socket closed", capsys)
+        file.open("a").write("the very last\n")
+        raise RuntimeError("ncclSystemError")
+    assert unmarked(settled) == ({lines.id}, ["first", "second, without its end"])
+    assert testified == {"id": lines.id, "count": 2, "sha256": hash_of(unmarked(settled)[1])}
+    ids, told = unmarked(late + capsys.readouterr().out)
+    assert told == ["NCCL WARN socket closed", "the very last"]
+    assert len(ids) == 1 and lines.id not in ids
+    assert lines.testimony() == testified
+
+
 def test_a_file_that_is_opened_anew_is_read_from_its_beginning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with nccl_lines.handed_back(3, "nccl"):
         file.write_text("first\na second one, of which the end is not there")

@@ -104,6 +104,7 @@ def test_a_run_that_loses_a_rank_goes_on_from_its_checkpoint_with_the_same_losse
 ) -> None:
     attempts = killed.record["attempts"]
     assert [(attempt["attempt"], attempt["resumed_from_step"]) for attempt in attempts] == [(1, 0), (2, 3)]
+    assert [attempt["ranks"][0].get("trained_steps") for attempt in attempts] == [None, 5]
     assert killed.said("resumed from step 3 (attempt 2)")
     assert killed.record["losses"] == undisturbed.record["losses"], "to the last bit"
     assert killed.record["eval"] == undisturbed.record["eval"]
@@ -121,9 +122,11 @@ def test_a_run_that_is_done_is_told_again_and_trains_nothing(
     assert record["attempts"][-1]["resumed_from_step"] == 8
     assert (record["losses"], record["eval"]) == (before["losses"], before["eval"])
     assert record["checkpoint"] == before["checkpoint"]
-    assert (record["step_seconds"], record["tokens_per_second"]) == (None, None)
+    for figure in ("step_seconds", "tokens_per_second", "checkpoints", "peak_memory_bytes"):
+        assert record[figure] == before[figure], "of the attempt that trained"
     moves = {"steps": 0, "sent": 0, "received": 0}
-    assert [rank["must_move"] for rank in record["attempts"][-1]["ranks"]] == [moves] * 4
+    told = [(rank["trained_steps"], rank["must_move"]) for rank in record["attempts"][-1]["ranks"]]
+    assert told == [(0, moves)] * 4
 
 
 @pytest.mark.parametrize("loses_a_rank", [False, pytest.param(True, marks=pytest.mark.full)])

@@ -5,6 +5,7 @@ import pytest
 from tests.training.arguments import config
 from tests.training.s3_server import BUCKET, S3Server
 from training.errors import TrainingError
+from training.measure import write_steps
 from training.run_directory import RunDirectory
 from training.storage import Folder, LocalFolder
 
@@ -43,6 +44,16 @@ def test_the_figures_of_an_attempt_are_gone_when_the_next_begins(run: RunDirecto
     assert run.result() == FIGURES
     run.begin_attempt(1.0)
     assert run.result() is None
+
+
+def test_the_figures_of_an_attempt_s_steps_outlive_the_next_attempt(run: RunDirectory) -> None:
+    first = run.begin_attempt(1.0)
+    assert run.steps(first) == {}
+    write_steps(run.attempt(first), figures={"mfu": 0.5}, timings={"train_s": 2.0})
+    second = run.begin_attempt(1.0)
+    assert run.steps(first) == {"mfu": 0.5, "timings": {"train_s": 2.0}}
+    assert run.steps(second) == {}
+    assert run.testimonies(first) == []
 
 
 def test_a_run_kills_a_rank_once(run: RunDirectory) -> None:

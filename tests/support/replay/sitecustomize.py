@@ -83,7 +83,7 @@ def pose_as_nccl(train: Any) -> None:
 
 
 def nccl_log(rank: int) -> Iterator[None]:
-    """Writes some lines of the rank's log each time it is asked, the last of them in the last barrier."""
+    """Writes some lines of the rank's log each time it is asked, the last of them in the barrier after the steps."""
     global _counts_for_its_host
     import torch.distributed as dist
     from nccl_run import Process, Run  # type: ignore[import-not-found]
@@ -102,7 +102,7 @@ def nccl_log(rank: int) -> Iterator[None]:
             run = run.but(network="missing")
         process = replace(run.processes()[rank], pid=os.getpid())
     lines = process.text()[: None if WHAT == "failed" else -1]  # "Destroy COMPLETE" comes after training
-    portion = -(-len(lines) // 6)
+    portion = -(-len(lines) // 5)
     if WHAT == "silent" and rank == 1:
         lines = []
     with nccl_lines.expand(os.environ[nccl_lines.VARIABLE]).open("w") as file:
