@@ -20,7 +20,7 @@ NOTHING = {"steps": 0, "sent": 0, "received": 0}
 def attempt_of(run: MarkedRun, *, steps: int, resumed: int = 0) -> dict[str, Any]:
     (attempt,) = run.record()["attempts"]
     ranks = [rank | {"trained_steps": steps} for rank in attempt["ranks"]]
-    return attempt | {"ranks": ranks, "resumed_from_step": resumed}
+    return {**attempt, "ranks": ranks, "resumed_from_step": resumed}
 
 
 def judged(folder: Path, *runs: tuple[MarkedRun, dict[str, Any]]) -> tuple[int, str]:
