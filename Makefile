@@ -39,7 +39,7 @@ format: setup ## rewrite the Python files as the formatter wants them
 	@$(BIN)/ruff format .
 
 test: lint ## lint, then every test that needs no more than this machine's Python, but for the slow ones
-	@$(BIN)/python -m pytest -m "not full and not cluster"
+	@$(BIN)/python -m tools.halves
 
 test-all: test ## test, then the Kubernetes test bed: the whole path through a real control plane
 	@$(BIN)/python -m pytest -m "cluster and not full"

@@ -20,7 +20,7 @@ from capacity.request import Request
 from tests.support.standin_project import StandinProject
 from workload.errors import BadInputError, ReportedError
 
-pytestmark = pytest.mark.kubernetes_provider
+pytestmark = [pytest.mark.engine, pytest.mark.kubernetes_provider]
 
 TOKEN = "hf_this-is-the-clear-text-42"
 NOW = datetime.now(UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.standin_project import StandinProject
 
-pytestmark = pytest.mark.kubernetes_provider
+pytestmark = [pytest.mark.engine, pytest.mark.kubernetes_provider]
 
 
 @pytest.fixture(scope="module")
