@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+from infra.eks_settings import end_of
 from workload.errors import BadInputError
 
 # A bring-up takes a quarter of an hour, and a first job pulls its image: less than this ends it before it began.
@@ -36,3 +37,17 @@ def until(text: str, *, now: datetime) -> str:
     exact = now.astimezone(UTC) + duration(text)
     over = (exact - datetime.min.replace(tzinfo=UTC)) % _STEP
     return (exact + (_STEP - over if over else timedelta())).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def left(until: str, *, now: datetime) -> timedelta | None:
+    """How long nodes with this `ttlUntil` live on: none, or less, once it has passed. None for one that is empty, or no
+    time: that the program refuses itself."""
+    try:
+        return end_of(until) - now
+    except ValueError:
+        return None
+
+
+def is_over(until: str, *, now: datetime) -> bool:
+    rest = left(until, now=now)
+    return rest is not None and rest <= timedelta()

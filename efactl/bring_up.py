@@ -12,7 +12,7 @@ from capacity.failover import ordered
 from capacity.plan_cost import around_nodes, at_most
 from capacity.survey import survey
 from efactl import bring_up_plan
-from efactl.bring_up_plan import Priced
+from efactl.bring_up_plan import Limit, Priced
 from efactl.environment import Environment
 from efactl.exit_codes import ExitCode
 from efactl.journal import Journal
@@ -26,7 +26,8 @@ def bring_up(wanted: Wanted) -> ExitCode:
     """NO_CAPACITY where no place of the plan had the nodes; then nothing is left of what was made on the way."""
     if not (wanted.plan_only or wanted.yes or sys.stdin.isatty()):
         raise BadInputError("there is no terminal to ask on: -y goes ahead without the question, --plan shows the plan")
-    until = ttl.until(wanted.ttl, now=datetime.now(UTC)) if wanted.ttl else ""
+    now = datetime.now(UTC)
+    until = ttl.until(wanted.ttl, now=now) if wanted.ttl else ""
     env = Environment.of(wanted.env)
     request = env.request(wanted.regions, wanted.max_hourly)
     env.look()
@@ -46,6 +47,7 @@ def bring_up(wanted: Wanted) -> ExitCode:
         what=f"{request.nodes} x {request.instance_type}, {request.market}",
         reserves=not request.spot and str(env.base.config("capacity")) != "none",
         hours=hours,
+        now=now,
         trains=wanted.train,
     )
     print("\n".join(shown), file=sys.stderr if wanted.as_json else sys.stdout, flush=True)
@@ -53,7 +55,14 @@ def bring_up(wanted: Wanted) -> ExitCode:
         say("nothing was changed")
         _tell(plan, wanted)
         return ExitCode.OK
-    journey = Journey(env=env, choice=choice, plan=tuple(one.place for one in plan), journal=journal, wanted=wanted)
+    journey = Journey(
+        env=env,
+        choice=choice,
+        plan=tuple(one.place for one in plan),
+        journal=journal,
+        wanted=wanted,
+        asked=now,
+    )
     return journey.run(until)
 
 
@@ -68,30 +77,41 @@ def _plan(env: Environment, choice: Choice, journal: Journal, wanted: Wanted) ->
             nodes=hourly.get(place.zone),
             around=around_nodes(env.config(place.region), place.region),
             most=at_most(env.config(place.region), place.region),
+            limits=_limits(env, wanted, place.region),
+            until="" if wanted.ttl else str(env.config(place.region)("ttlUntil") or ""),
         )
         for place in places
     ]
-    plan, out = bring_up_plan.affordable(priced, *_most(env, wanted))
+    plan, out = bring_up_plan.affordable(priced)
     for line in out:
         say(line)
     return plan
 
 
-def _most(env: Environment, wanted: Wanted) -> tuple[float | None, str]:
-    """The limit and its name: the setting's own is what the stack's `up` would refuse a place by."""
+def _limits(env: Environment, wanted: Wanted, region: str) -> tuple[Limit, ...]:
+    """By name: the option goes before every setting, and takes its place; without it a region's stack holds its own,
+    perhaps an earlier option's."""
     if wanted.max_hourly is not None:
-        return wanted.max_hourly, "--max-hourly"
-    setting = str(env.base.config("maxHourlyUsd") or "")
+        return (Limit(usd=wanted.max_hourly, named="--max-hourly"),)
+    settings = {wanted.env: env.base.config, env.stack_of(region): env.config(region)}
+    found = {name: str(config("maxHourlyUsd") or "") for name, config in settings.items()}
+    if len(set(found.values())) == 1:
+        # A file that is still to be made from the environment's, or says the same.
+        found.popitem()
+    return tuple(_limit(stack, setting) for stack, setting in found.items() if setting)
+
+
+def _limit(stack: str, setting: str) -> Limit:
     try:
-        return (float(setting) if setting else None), "maxHourlyUsd"
+        return Limit(usd=float(setting), named=f"maxHourlyUsd of stack {stack}")
     except ValueError:
-        raise BadInputError(f"maxHourlyUsd '{setting}' of stack {wanted.env} is no amount in USD") from None
+        raise BadInputError(f"maxHourlyUsd '{setting}' of stack {stack} is no amount in USD") from None
 
 
 def _tell(plan: Sequence[Priced], wanted: Wanted) -> None:
     """The facts of a bring-up that changed nothing."""
     if wanted.as_json:
-        facts = [{**asdict(one.place), "usd_per_hour": one.hourly} for one in plan]
+        facts = [{**asdict(one.place), "usd_per_hour": one.hourly, "ttl_until": one.until or None} for one in plan]
         print(json.dumps({"stack": None, "plan": facts}, indent=2))
 
 

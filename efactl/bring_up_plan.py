@@ -3,9 +3,19 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from capacity import ttl
 from capacity.held import Held
 from capacity.place import Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The most that a place may cost, in USD an hour, and what says so."""
+
+    usd: float
+    named: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,13 +23,15 @@ class Priced:
     """A place of the plan with USD an hour: of its nodes and of what stands around them; None is not known.
 
     `most` is what the stack itself counts at most, by list prices and spot with its price on demand: it holds that
-    against its limit.
+    against its limit. `until` is the ttlUntil that its settings have, where no --ttl takes its place.
     """
 
     place: Place
     nodes: float | None
     around: float | None
     most: float | None = None
+    limits: tuple[Limit, ...] = ()
+    until: str = ""
 
     @property
     def hourly(self) -> float | None:
@@ -31,8 +43,12 @@ class Priced:
             return "price not known"
         return f"{'about' if self.around is not None else 'at least'} ${self.hourly:.2f} an hour"
 
-    def too_dear(self, most: float) -> str:
-        """Why it is not within `most` USD an hour, or may not be; empty where it is."""
+    def too_dear(self) -> str:
+        """Why it is not within one of its limits, or may not be; empty where it is. What is not known is not within."""
+        why = ((limit, self._over(limit.usd)) for limit in self.limits)
+        return next((f"{what}, and {limit.named} is {limit.usd:g}" for limit, what in why if what), "")
+
+    def _over(self, most: float) -> str:
         if self.hourly is None or self.hourly > most:
             return self.said()
         if self.around is None or self.most is None:
@@ -43,14 +59,10 @@ class Priced:
         return ""
 
 
-def affordable(
-    plan: Sequence[Priced], most: float | None, named: str = "--max-hourly"
-) -> tuple[list[Priced], list[str]]:
-    """Those within `most` USD an hour (`named`), and why each other one is not. What is not known is not within."""
-    if most is None:
-        return list(plan), []
-    why = [(one, one.too_dear(most)) for one in plan]
-    out = [f"{one.place.zone}: {too_dear}, and {named} is {most:g}" for one, too_dear in why if too_dear]
+def affordable(plan: Sequence[Priced]) -> tuple[list[Priced], list[str]]:
+    """Those within their limits, and why each other one is not."""
+    why = [(one, one.too_dear()) for one in plan]
+    out = [f"{one.place.zone}: {too_dear}" for one, too_dear in why if too_dear]
     return [one for one, too_dear in why if not too_dear], out
 
 
@@ -63,15 +75,17 @@ def lines(
     what: str,
     reserves: bool,
     hours: float | None,
+    now: datetime,
     trains: bool,
 ) -> list[str]:
-    """`what` is the nodes in words, `hours` how long they may live, None without a limit."""
+    """`what` is the nodes in words, `hours` how long they may live by --ttl, None without it."""
     said = [f"{what} for {env}; the first place that has them, in this order:"]
     for number, one in enumerate(plan, start=1):
         place, there = one.place, held.get(one.place.region)
         id = f" ({place.zone_id})" if place.zone_id else ""
         here = f", {_there(there, place)}" if there and there.things else ""
-        said.append(f"  {number}. {place.zone}{id}, stack {env}-{place.region}: {one.said()}{here}")
+        ends = f", nodes until {one.until} (ttlUntil)" if _lives(one, now) else ""
+        said.append(f"  {number}. {place.zone}{id}, stack {env}-{place.region}: {one.said()}{ends}{here}")
     how = (
         "reserved first, in seconds; nothing else bills before"
         if reserves
@@ -79,18 +93,41 @@ def lines(
     )
     said.append(f"the nodes are {how}")
     said.append("a change of zone keeps VPC and control plane; of region, ends what the other one had")
-    first = plan[0] if plan else None
-    if hours is not None and first is not None and first.hourly is not None:
-        each, bound = (first.hourly, "at least") if first.most is None else (max(first.hourly, first.most), "at most")
-        said.append(f"until --ttl, in {hours:g} h: {bound} ${each * hours:.2f}; then AWS takes the GPU nodes away")
-    elif hours is None:
-        said.append(f"no --ttl: it costs that until `efactl down --env {env}`")
+    if plan:
+        said.append(
+            _end(plan[0], hours if hours is not None else _lives(plan[0], now), named=hours is not None, env=env)
+        )
+    said += _passed(plan, env=env, now=now)
     for region, told in billing.items():
         said += [f"stack {env}-{region}: {line}" for line in told]
     said.append(
         "the job runs at the end (--train)" if trains else "no job is run: --train does, or `efactl up -s STACK`"
     )
     return said
+
+
+def _end(first: Priced, hours: float | None, *, named: bool, env: str) -> str:
+    """What the first place comes to; `named`: by --ttl, and not by what its file has."""
+    if hours is None:
+        return f"no --ttl: it costs that until `efactl down --env {env}`"
+    end = f"until {'--ttl' if named else f'ttlUntil {first.until}'}, in {hours:.3g} h"
+    then = "then AWS takes the GPU nodes away"
+    if first.hourly is None:
+        return f"{end}: {first.said()}; {then}"
+    each, bound = (first.hourly, "at least") if first.most is None else (max(first.hourly, first.most), "at most")
+    return f"{end}: {bound} ${each * hours:.2f}; {then}"
+
+
+def _lives(one: Priced, now: datetime) -> float | None:
+    """Hours until the ttlUntil that its settings have; None without one that is ahead."""
+    rest = ttl.left(one.until, now=now)
+    return None if rest is None or ttl.is_over(one.until, now=now) else rest.total_seconds() / 3600
+
+
+def _passed(plan: Sequence[Priced], *, env: str, now: datetime) -> list[str]:
+    """An end of an earlier run is none of this one's."""
+    over = {one.place.region: one.until for one in plan if ttl.is_over(one.until, now=now)}
+    return [f"stack {env}-{region}: ttlUntil {until} has passed, and is taken out" for region, until in over.items()]
 
 
 def _there(held: Held, place: Place) -> str:

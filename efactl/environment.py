@@ -114,6 +114,11 @@ class Environment:
             text = stack_text.with_setting(text, f"{PROJECT}:{key}", value, after=after)
         stack_file.put(file, text, ends)
 
+    def unset(self, region: str, key: str) -> None:
+        """Takes a setting out of the region's file."""
+        text, ends = stack_file.read(self.file(region))
+        stack_file.put(self.file(region), stack_text.without(text, [f"{PROJECT}:{key}"]), ends)
+
     def file(self, region: str) -> Path:
         return FOLDER / f"Pulumi.{self.stack_of(region)}.yaml"
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
-from capacity import stack_file
+from capacity import missing_nodes, stack_file, ttl
 from capacity.cause import Cause, Sorted
 from capacity.causes import in_text
 from capacity.choice import Choice
@@ -43,13 +43,14 @@ class Wanted:
 
 @dataclass(kw_only=True)
 class Journey:
-    """`plan` is in the order in which places are tried."""
+    """`plan` is in the order in which places are tried; `asked` is when it was made, which is what its guards go by."""
 
     env: Environment
     choice: Choice
     plan: tuple[Place, ...]
     journal: Journal
     wanted: Wanted
+    asked: datetime = field(default_factory=lambda: datetime.now(UTC))
     destroyed: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
@@ -89,6 +90,10 @@ class Journey:
             )
         self._set(place.region, until)
         stack = Stack(env.stack_of(place.region))
+        # Not of the plan that was agreed to: on the way to this place it has run out.
+        if over := missing_nodes.over(stack.config, env=env.name, now=datetime.now(UTC)):
+            self._note(place, over)
+            return
         for line in stack.release_dead_locks():
             say(line)
         resources = env.cli.resources(stack.name) or []
@@ -107,17 +112,25 @@ class Journey:
         if done.interrupted:
             raise KeyboardInterrupt
         env.settle(place.region, say)
-        refused = _refused(done)
-        self.journal.add(Attempt(place=place, refused=refused))
-        if refused is None:
-            say(f"{place.zone}: up after {clock(done.seconds)}")
-            return
-        for error in done.errors[:6]:
+        refused = _refused(done) or missing_nodes.missing(
+            stack.config,
+            env.held[place.region],
+            env=env.name,
+            trains=self.wanted.train,
+            now=datetime.now(UTC),
+        )
+        for error in done.errors[:6] if refused else ():
             say(f"  {_short(error)}")
-        say(f"{place.zone}: {refused.cause.value}, after {clock(done.seconds)}: {refused.what_to_do}")
+        self._note(place, refused, after=f", after {clock(done.seconds)}")
+
+    def _note(self, place: Place, refused: Sorted | None, *, after: str = "") -> None:
+        self.journal.add(Attempt(place=place, refused=refused))
+        said = "up" if refused is None else refused.cause.value
+        say(f"{place.zone}: {said}{after}{f': {refused.what_to_do}' if refused else ''}")
 
     def _set(self, region: str, until: str) -> None:
-        """A run that the state has stays in it: without `train` the program would take it out."""
+        """A run that the state has stays in it: without `train` the program would take it out. A time of an earlier run
+        that had passed before this one was asked for is not its own."""
         held = self.env.held.get(region)
         settings = {} if held is not None and held.run else {"train": "false"}
         if until:
@@ -125,6 +138,9 @@ class Journey:
             # Where its own nodes put the place out of the plan, nothing else has said so.
             if Stack(self.env.stack_of(region)).config("capacity") == "reserve":
                 settings["capacityUntil"] = until
+        elif ttl.is_over(earlier := str(self.env.config(region)("ttlUntil") or ""), now=self.asked):
+            self.env.unset(region, "ttlUntil")
+            say(f"ttlUntil {earlier} had passed: it is taken out of {self.env.file(region).name}")
         if self.wanted.max_hourly is not None:
             settings["maxHourlyUsd"] = f"{self.wanted.max_hourly:g}"
         self.env.set(region, **settings)

@@ -37,7 +37,7 @@ def eks_platform(settings: EksSettings, *, due: str = "") -> Platform:
     now = datetime.now(UTC)
     declared, released = settings.gpu.nodes, _released_because(settings, due=due, now=now)
     if released:
-        pulumi.log.warn(note_of(released, nodes=declared))
+        pulumi.log.warn(note_of(released, nodes=declared, past=settings.guards.ttl_over(now=now)))
         settings = settings.without_gpu_nodes()
     provider = aws_provider(settings)
     facts = read_aws_facts(settings, provider)

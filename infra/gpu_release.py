@@ -5,6 +5,11 @@ from datetime import datetime
 from infra.eks_settings import GuardSettings
 from workload.errors import BadInputError
 
+_LATER = (
+    "set a later time (`pulumi config set ttlUntil 2026-12-01T18:00:00Z -s STACK`; for one of `efactl up --env ENV` "
+    "also its --ttl 4h) or none (`pulumi config rm ttlUntil -s STACK`)"
+)
+
 
 def asks_for_last_run(guards: GuardSettings, *, now: datetime) -> bool:
     """Whether the decision needs to know what the stack ran last."""
@@ -22,8 +27,8 @@ def released_because(guards: GuardSettings, *, nodes: int, due: str, done: str, 
     if guards.ttl_over(now=now):
         if due and due != done:
             raise BadInputError(
-                f"ttlUntil {guards.ttl_until} has passed, and a run is due, which needs the GPU nodes: set a later "
-                "time (`efactl up --ttl 4h`), or gpuNodes 0. Nothing was changed"
+                f"ttlUntil {guards.ttl_until} has passed, and a run is due, which needs the GPU nodes: {_LATER}, or "
+                "gpuNodes 0. Nothing was changed"
             )
         return f"ttlUntil {guards.ttl_until} has passed"
     if guards.zero_after_job and due and due == done:
@@ -31,8 +36,12 @@ def released_because(guards: GuardSettings, *, nodes: int, due: str, done: str, 
     return ""
 
 
-def note_of(reason: str, *, nodes: int) -> str:
-    return (
-        f"no GPU nodes although gpuNodes is {nodes}: {reason}. The run's result stays; nodes and reservation come back "
-        "with the next run that is due (a changed training/, train* or job* setting; jobRunId asks for the same again)"
+def note_of(reason: str, *, nodes: int, past: bool) -> str:
+    """`past`: by ttlUntil, after which a run that is due brings nothing back."""
+    back = (
+        f"To have them back {_LATER}"
+        if past
+        else "Nodes and reservation come back with the next run that is due (a changed training/, train* or job* "
+        "setting; jobRunId asks for the same again)"
     )
+    return f"no GPU nodes although gpuNodes is {nodes}: {reason}. The run's result stays. {back}"

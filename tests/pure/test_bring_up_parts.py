@@ -1,6 +1,7 @@
 """What a bring-up says and writes down: progress, plan, journal, and what is refused."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from capacity.phases import Progress, clock, phase_of
 from capacity.place import Place
 from efactl import bring_up_plan
 from efactl.__main__ import main
-from efactl.bring_up_plan import Priced
+from efactl.bring_up_plan import Limit, Priced
 from efactl.journal import Journal
 
 WEST, EAST = (
@@ -71,6 +72,7 @@ def test_errors_are_kept_but_for_what_the_engine_adds_to_every_failure() -> None
 
 def shown(**more: Any) -> str:
     given: dict[str, Any] = {"env": "dev", "what": "2 x g6.12xlarge", "reserves": True, "hours": 4.0, "trains": False}
+    given["now"] = datetime.now(UTC)
     return "\n".join(bring_up_plan.lines(PRICED, more.pop("held", {}), more.pop("billing", {}), **{**given, **more}))
 
 
@@ -89,11 +91,15 @@ def test_the_plan_tells_places_costs_and_what_is_there() -> None:
 
 
 def test_what_costs_more_than_allowed_or_nobody_knows_how_much_is_out() -> None:
-    fitting, out = bring_up_plan.affordable(PRICED, 12.0)
+    def within(most: float) -> tuple[list[Priced], list[str]]:
+        limit = Limit(usd=most, named="--max-hourly")
+        return bring_up_plan.affordable([replace(one, limits=(limit,)) for one in PRICED])
+
+    fitting, out = within(12.0)
     assert [one.place for one in fitting] == [WEST]
     assert out == ["us-east-2a: at least $10.00 an hour, and not all of its prices are known, and --max-hourly is 12"]
-    assert bring_up_plan.affordable(PRICED, 9.0)[0] == []
-    assert bring_up_plan.affordable(PRICED, None) == (PRICED, [])
+    assert within(9.0)[0] == []
+    assert bring_up_plan.affordable(PRICED) == (PRICED, [])
 
 
 def test_a_journal_keeps_what_was_begun_and_refused_and_forgets_what_is_old(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ def test_a_run_that_is_done_keeps_its_nodes_unless_told_otherwise() -> None:
 def test_past_their_time_nodes_never_come_back_by_themselves() -> None:
     assert because(TTL, done="a", now=AFTER) == f"ttlUntil {UNTIL} has passed"
     for done in ("", "b"):
-        with pytest.raises(BadInputError, match=f"ttlUntil {UNTIL} has passed, and a run is due.*set a later time"):
+        with pytest.raises(
+            BadInputError, match=f"ttlUntil {UNTIL} has passed, and a run is due.*pulumi config set ttlUntil"
+        ):
             because(TTL, done=done, now=AFTER)
 
 
@@ -60,6 +62,9 @@ def test_the_last_run_is_asked_for_only_where_it_counts() -> None:
 
 
 def test_who_reads_the_note_knows_how_the_nodes_come_back() -> None:
-    note = note_of("it is over", nodes=2)
+    note = note_of("it is over", nodes=2, past=False)
     assert "no GPU nodes although gpuNodes is 2: it is over" in note
     assert "jobRunId" in note
+    past = note_of("ttlUntil has passed", nodes=2, past=True)
+    assert "pulumi config rm ttlUntil -s STACK" in past
+    assert "jobRunId" not in past, "a run that is due would be refused"

@@ -14,9 +14,8 @@ from capacity.failover import End
 from capacity.held import Held
 from capacity.place import Place
 from capacity.request import Request
-from efactl import bring_up, bring_up_plan, commands
+from efactl import bring_up, commands
 from efactl.__main__ import main
-from efactl.bring_up_plan import Priced
 from efactl.environment import Environment
 from efactl.exit_codes import ExitCode
 from efactl.journal import Journal
@@ -27,7 +26,6 @@ WEST, EAST = (
     Place(region=f"us-{side}-2", zone=f"us-{side}-2a", zone_id=f"us{side[0]}2-az1") for side in ("west", "east")
 )
 NONE_LEFT = Sorted(cause=Cause.CAPACITY, retry="next-zone", what_to_do="try later", code="InsufficientInstanceCapacity")
-PRICED = [Priced(place=WEST, nodes=9.2, around=0.4), Priced(place=EAST, nodes=10.0, around=None)]
 
 
 class FakeEnvironment:
@@ -102,12 +100,6 @@ def test_a_later_end_is_also_the_reservations_where_its_own_nodes_put_the_place_
     (_, settings) = environment.settings[0]
     assert settings["ttlUntil"] == "2026-12-01T18:00:00Z"
     assert (settings.get("capacityUntil") == "2026-12-01T18:00:00Z") is ends
-
-
-def test_the_settings_own_limit_leaves_out_what_the_stacks_up_would_refuse() -> None:
-    fitting, out = bring_up_plan.affordable(PRICED, 9.0, "maxHourlyUsd")
-    assert fitting == []
-    assert out[0] == "us-west-2a: about $9.60 an hour, and maxHourlyUsd is 9"
 
 
 def test_a_bring_up_that_changes_nothing_tells_its_plan_as_json(

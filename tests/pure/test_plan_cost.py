@@ -1,6 +1,7 @@
 """What a bring-up's plan counts for a place is what the stack of that place will count for itself."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from capacity.plan_cost import around_nodes, at_most
 from capacity.pulumi_cli import PulumiCli
 from efactl import bring_up_plan, environment, stack
-from efactl.bring_up_plan import Priced
+from efactl.bring_up_plan import Limit, Priced
 from efactl.stack import Stack
 from infra import cost
 from tests.pure.test_bring_up_parts import WEST
@@ -74,18 +75,23 @@ def test_zones_of_another_region_are_not_its_own() -> None:
 
 
 def test_a_place_that_its_stack_would_refuse_is_out_however_cheap_spot_is_now() -> None:
-    spot = Priced(place=WEST, nodes=3.0, around=0.41, most=9.6965)
-    fitting, [why] = bring_up_plan.affordable([spot], 6.0)
+    def within(most: float) -> tuple[list[Priced], list[str]]:
+        limits = (Limit(usd=most, named="--max-hourly"),)
+        return bring_up_plan.affordable([Priced(place=WEST, nodes=3.0, around=0.41, most=9.6965, limits=limits)])
+
+    fitting, [why] = within(6.0)
     assert fitting == []
     assert "about $3.41 an hour, but the stack counts up to $9.70 (list prices, spot as on demand)" in why
     assert why.endswith("and --max-hourly is 6")
-    assert bring_up_plan.affordable([spot], 9.7) == ([spot], [])
+    assert within(9.7)[1] == []
 
 
 @pytest.mark.parametrize(("most", "said"), [(9.6965, "at most $38.79"), (None, "at least $13.64")])
 def test_what_a_spot_place_costs_until_its_end_is_bounded_by_its_price_on_demand(most: float | None, said: str) -> None:
     spot = Priced(place=WEST, nodes=3.0, around=0.41, most=most)
-    lines = bring_up_plan.lines([spot], {}, {}, env="sp", what="2 x", reserves=False, hours=4.0, trains=False)
+    lines = bring_up_plan.lines(
+        [spot], {}, {}, env="sp", what="2 x", reserves=False, hours=4.0, now=datetime.now(UTC), trains=False
+    )
     assert f"until --ttl, in 4 h: {said}; then AWS takes the GPU nodes away" in lines
 
 
