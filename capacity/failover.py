@@ -87,9 +87,15 @@ def next_action(now: Situation) -> Action:
         return _room(now, last) or _clear(now, keep=region) or End(refused=refused, left=_left(now, keep=region))
     if now.of(region).group == "ready":
         return _clear(now, keep=region) or End(refused=NODES_RUN, left=_left(now, keep=region))
-    if refused.retry == "wait" and _waits(now, last.place) < _TRIES:
-        return Bring(place=last.place, after=_PAUSE * _waits(now, last.place))
+    if refused.retry == "wait" and (waits := _waits(now.attempts, last.place)) < _TRIES:
+        return Bring(place=last.place, after=_PAUSE * waits)
     return _bring(now, last)
+
+
+def is_open(place: Place, attempts: Sequence[Attempt]) -> bool:
+    """Whether nothing that was tried speaks against it."""
+    zones, regions = _closed(attempts)
+    return place.zone not in zones and place.region not in regions
 
 
 def ordered(plan: Sequence[Place], held: Mapping[str, Held], mine: Sequence[str] = ()) -> tuple[Place, ...]:
@@ -110,8 +116,7 @@ def ordered(plan: Sequence[Place], held: Mapping[str, Held], mine: Sequence[str]
 
 
 def _bring(now: Situation, last: Attempt | None) -> Action:
-    zones, regions = _closed(now)
-    place = next((one for one in now.plan if one.zone not in zones and one.region not in regions), None)
+    place = next((one for one in now.plan if is_open(one, now.attempts)), None)
     if place is None:
         return _clear(now, keep="") or End(left=_left(now, keep=""))
     there = now.of(place.region)
@@ -122,20 +127,20 @@ def _bring(now: Situation, last: Attempt | None) -> Action:
     return Bring(place=place, replace=there.urn if stays else "")
 
 
-def _closed(now: Situation) -> tuple[set[str], set[str]]:
+def _closed(attempts: Sequence[Attempt]) -> tuple[set[str], set[str]]:
     """Zones and regions that refused. What asks to wait closes its region once it was asked often enough."""
     zones, regions = set(), set()
-    for one in now.attempts:
+    for one in attempts:
         if one.refused is None:
             continue
         zones |= {one.place.zone} if one.refused.retry == "next-zone" else set()
-        waited = one.refused.retry == "wait" and _waits(now, one.place) >= _TRIES
+        waited = one.refused.retry == "wait" and _waits(attempts, one.place) >= _TRIES
         regions |= {one.place.region} if one.refused.retry == "next-region" or waited else set()
     return zones, regions
 
 
-def _waits(now: Situation, place: Place) -> int:
-    return sum(1 for one in now.attempts if one.place == place and one.refused and one.refused.retry == "wait")
+def _waits(attempts: Sequence[Attempt], place: Place) -> int:
+    return sum(1 for one in attempts if one.place == place and one.refused and one.refused.retry == "wait")
 
 
 def _room(now: Situation, last: Attempt) -> Action | None:

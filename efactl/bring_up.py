@@ -31,7 +31,7 @@ def bring_up(wanted: Wanted) -> ExitCode:
     env = Environment.of(wanted.env)
     request = env.request(wanted.regions, wanted.max_hourly)
     env.look()
-    journal = Journal.read(STATE, wanted.env)
+    journal = Journal.read(STATE, wanted.env, env.asked)
     choice = choose(request, survey(request, say, access=env.access))
     plan = _plan(env, choice, journal, wanted)
     if not plan:
@@ -79,6 +79,7 @@ def _plan(env: Environment, choice: Choice, journal: Journal, wanted: Wanted) ->
             most=at_most(env.config(place.region), place.region),
             limits=_limits(env, wanted, place.region),
             until="" if wanted.ttl else str(env.config(place.region)("ttlUntil") or ""),
+            closed=journal.closed(place),
         )
         for place in places
     ]
@@ -111,7 +112,15 @@ def _limit(stack: str, setting: str) -> Limit:
 def _tell(plan: Sequence[Priced], wanted: Wanted) -> None:
     """The facts of a bring-up that changed nothing."""
     if wanted.as_json:
-        facts = [{**asdict(one.place), "usd_per_hour": one.hourly, "ttl_until": one.until or None} for one in plan]
+        facts = [
+            {
+                **asdict(one.place),
+                "usd_per_hour": one.hourly,
+                "ttl_until": one.until or None,
+                "skipped_until": one.closed and one.closed.until.isoformat(timespec="seconds"),
+            }
+            for one in plan
+        ]
         print(json.dumps({"stack": None, "plan": facts}, indent=2))
 
 

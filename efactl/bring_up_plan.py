@@ -8,6 +8,7 @@ from datetime import datetime
 from capacity import ttl
 from capacity.held import Held
 from capacity.place import Place
+from efactl.journal import Closed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,8 @@ class Priced:
     """A place of the plan with USD an hour: of its nodes and of what stands around them; None is not known.
 
     `most` is what the stack itself counts at most, by list prices and spot with its price on demand: it holds that
-    against its limit. `until` is the ttlUntil that its settings have, where no --ttl takes its place.
+    against its limit. `until` is the ttlUntil that its settings have, where no --ttl takes its place. `closed`: an
+    interrupted run was refused there just now, so it is passed over.
     """
 
     place: Place
@@ -32,6 +34,7 @@ class Priced:
     most: float | None = None
     limits: tuple[Limit, ...] = ()
     until: str = ""
+    closed: Closed | None = None
 
     @property
     def hourly(self) -> float | None:
@@ -85,7 +88,9 @@ def lines(
         id = f" ({place.zone_id})" if place.zone_id else ""
         here = f", {_there(there, place)}" if there and there.things else ""
         ends = f", nodes until {one.until} (ttlUntil)" if _lives(one, now) else ""
-        said.append(f"  {number}. {place.zone}{id}, stack {env}-{place.region}: {one.said()}{ends}{here}")
+        said.append(
+            f"  {number}. {place.zone}{id}, stack {env}-{place.region}: {one.said()}{ends}{here}{_skipped(one)}"
+        )
     how = (
         "reserved first, in seconds; nothing else bills before"
         if reserves
@@ -93,10 +98,11 @@ def lines(
     )
     said.append(f"the nodes are {how}")
     said.append("a change of zone keeps VPC and control plane; of region, ends what the other one had")
-    if plan:
-        said.append(
-            _end(plan[0], hours if hours is not None else _lives(plan[0], now), named=hours is not None, env=env)
-        )
+    first = next((one for one in plan if one.closed is None), None)
+    if first is not None:
+        said.append(_end(first, hours if hours is not None else _lives(first, now), named=hours is not None, env=env))
+    elif opens := [one.closed.until for one in plan if one.closed is not None]:
+        said.append(f"no place is left to try before {min(opens):%H:%M} UTC: what was begun is ended now")
     said += _passed(plan, env=env, now=now)
     for region, told in billing.items():
         said += [f"stack {env}-{region}: {line}" for line in told]
@@ -128,6 +134,13 @@ def _passed(plan: Sequence[Priced], *, env: str, now: datetime) -> list[str]:
     """An end of an earlier run is none of this one's."""
     over = {one.place.region: one.until for one in plan if ttl.is_over(one.until, now=now)}
     return [f"stack {env}-{region}: ttlUntil {until} has passed, and is taken out" for region, until in over.items()]
+
+
+def _skipped(one: Priced) -> str:
+    if one.closed is None:
+        return ""
+    why = one.closed.why
+    return f"; skipped until {one.closed.until:%H:%M} UTC: {why.code or why.cause.value} in the run before this one"
 
 
 def _there(held: Held, place: Place) -> str:

@@ -97,6 +97,17 @@ class Environment:
         own = Stack(self.stack_of(region)) if self.file(region).exists() else self.base
         return lambda key: (self.base if key in _ASKED_FOR else own).config(key)
 
+    def asked(self, region: str) -> dict[str, str]:
+        """What decides whether AWS has room for the nodes there, beside the hour."""
+        config = self.config(region)
+        reserved = str(config("capacity")) != "none" and config("gpuMarket") != "spot"
+        placed = str(config("gpuPlacementGroup") or "")
+        return {
+            **{key: str(config(key)) for key in _ASKED_FOR},
+            "capacity": "reserve" if reserved else "none",
+            "gpuPlacementGroup": placed,
+        }
+
     def stack_of(self, region: str) -> str:
         return name_of(self.name, Place(region=region, zone="", zone_id=""))
 

@@ -124,7 +124,7 @@ class Journey:
         self._note(place, refused, after=f", after {clock(done.seconds)}")
 
     def _note(self, place: Place, refused: Sorted | None, *, after: str = "") -> None:
-        self.journal.add(Attempt(place=place, refused=refused))
+        self.journal.add(Attempt(place=place, refused=refused), self.env.asked(place.region))
         said = "up" if refused is None else refused.cause.value
         say(f"{place.zone}: {said}{after}{f': {refused.what_to_do}' if refused else ''}")
 

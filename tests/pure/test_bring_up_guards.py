@@ -151,6 +151,16 @@ def test_nodes_that_were_given_back_after_a_run_are_told_unless_the_run_is_what_
     assert up or (found.refused and "given back (gpuScaleToZeroAfterJob)" in found.refused.what_to_do)
 
 
+def test_a_refusal_goes_by_the_settings_that_its_region_has(run: Run) -> None:
+    run.write("dev", gpuNodes="2")
+    run.write("dev-us-west-2", gpuNodes="8", capacity="none")
+    env = run.environment()
+    assert env.asked("us-west-2") == {**env.asked("us-east-2"), "capacity": "none"}
+    assert env.asked("us-west-2")["gpuNodes"] == "2", "the environment's own, which is written into it"
+    run.write("dev-us-west-2", capacity="cr-0123456789abcdef0")
+    assert env.asked("us-west-2") == env.asked("us-east-2"), "a held one is a zone's, and chosen with it"
+
+
 def planned(run: Run, **wanted: Any) -> tuple[list[Priced], list[str]]:
     """The plan over one zone in each of two regions, and its lines."""
     choice = Choice(request=Request(), facts=None, candidates=(), plan=(WEST, EAST))

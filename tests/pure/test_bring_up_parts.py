@@ -16,7 +16,7 @@ from capacity.place import Place
 from efactl import bring_up_plan
 from efactl.__main__ import main
 from efactl.bring_up_plan import Limit, Priced
-from efactl.journal import Journal
+from efactl.journal import Closed, Journal
 
 WEST, EAST = (
     Place(region=f"us-{side}-2", zone=f"us-{side}-2a", zone_id=f"us{side[0]}2-az1") for side in ("west", "east")
@@ -73,7 +73,8 @@ def test_errors_are_kept_but_for_what_the_engine_adds_to_every_failure() -> None
 def shown(**more: Any) -> str:
     given: dict[str, Any] = {"env": "dev", "what": "2 x g6.12xlarge", "reserves": True, "hours": 4.0, "trains": False}
     given["now"] = datetime.now(UTC)
-    return "\n".join(bring_up_plan.lines(PRICED, more.pop("held", {}), more.pop("billing", {}), **{**given, **more}))
+    plan = more.pop("plan", PRICED)
+    return "\n".join(bring_up_plan.lines(plan, more.pop("held", {}), more.pop("billing", {}), **{**given, **more}))
 
 
 def test_the_plan_tells_places_costs_and_what_is_there() -> None:
@@ -102,26 +103,84 @@ def test_what_costs_more_than_allowed_or_nobody_knows_how_much_is_out() -> None:
     assert bring_up_plan.affordable(PRICED) == (PRICED, [])
 
 
+ASKED = {
+    "gpuInstanceType": "g6.12xlarge",
+    "gpuNodes": "2",
+    "gpuMarket": "on-demand",
+    "capacity": "reserve",
+    "gpuPlacementGroup": "",
+}
+
+
+def read(folder: Path, asked: dict[str, str] = ASKED) -> Journal:
+    return Journal.read(folder / "none", "dev", lambda _region: asked)
+
+
 def test_a_journal_keeps_what_was_begun_and_refused_and_forgets_what_is_old(tmp_path: Path) -> None:
-    journal = Journal.read(tmp_path / "none", "dev")
+    journal = read(tmp_path)
     assert (journal.mine, journal.attempts) == ([], [])
     journal.begin("us-west-2")
-    journal.add(Attempt(place=WEST, refused=NONE_LEFT))
+    journal.add(Attempt(place=WEST, refused=NONE_LEFT), ASKED)
     journal.begin("us-east-2")
-    again = Journal.read(tmp_path / "none", "dev")
+    again = read(tmp_path)
     assert again.mine == ["us-west-2", "us-east-2"]
     assert again.attempts == [Attempt(place=WEST, refused=NONE_LEFT)]
     kept = json.loads(journal.file.read_text())
     kept["refused"][0]["at"] = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
     journal.file.write_text(json.dumps(kept))
-    old = Journal.read(tmp_path / "none", "dev")
+    old = read(tmp_path)
     assert (old.mine, old.attempts) == (["us-west-2", "us-east-2"], []), "capacity changes, what was begun does not"
     old.close(left=["us-west-2"])
-    assert Journal.read(tmp_path / "none", "dev").mine == ["us-west-2"]
+    assert read(tmp_path).mine == ["us-west-2"]
     old.close()
     assert not journal.file.exists()
     journal.file.write_text("{")
-    assert Journal.read(tmp_path / "none", "dev").mine == []
+    assert read(tmp_path).mine == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"gpuInstanceType": "g6.24xlarge"},
+        {"gpuNodes": "1"},
+        {"gpuMarket": "spot"},
+        {"capacity": "none"},
+        {"gpuPlacementGroup": "cluster"},
+    ],
+)
+def test_a_refusal_is_of_what_was_asked_for_and_of_nothing_else(tmp_path: Path, other: dict[str, str]) -> None:
+    journal = read(tmp_path)
+    journal.begin("us-west-2")
+    journal.add(Attempt(place=WEST, refused=NONE_LEFT), ASKED)
+    assert read(tmp_path).closed(WEST)
+    again = read(tmp_path, {**ASKED, **other})
+    assert (again.mine, again.attempts, again.closed(WEST)) == (["us-west-2"], [], None)
+
+
+def test_a_place_is_passed_over_until_its_refusal_is_forgotten(tmp_path: Path) -> None:
+    journal = read(tmp_path)
+    journal.add(Attempt(place=WEST, refused=NONE_LEFT), ASKED)
+    closed = journal.closed(WEST)
+    assert closed is not None
+    assert timedelta(minutes=29) < closed.until - datetime.now(UTC) <= timedelta(minutes=30)
+    assert journal.closed(EAST) is None
+    waits = Sorted(cause=Cause.THROTTLED, retry="wait", what_to_do="wait")
+    for _ in range(3):
+        assert journal.closed(EAST) is None, "it is asked three times"
+        journal.add(Attempt(place=EAST, refused=waits), ASKED)
+    shut = journal.closed(EAST)
+    assert shut is not None
+    assert shut.until == journal.tried[1].at + timedelta(minutes=30), "with the first of the three it opens"
+
+
+def test_the_plan_shows_what_is_passed_over_and_costs_the_first_that_is_tried() -> None:
+    until = datetime(2026, 12, 1, 18, 5, tzinfo=UTC)
+    skipped = replace(PRICED[0], closed=Closed(why=NONE_LEFT, until=until))
+    text = shown(plan=[skipped, PRICED[1]])
+    said = "about $9.60 an hour; skipped until 18:05 UTC: InsufficientInstanceCapacity in the run before this one"
+    assert said in text
+    assert "in 4 h: at least $40.00; then AWS" in text
+    assert "no place is left to try before 18:05 UTC: what was begun is ended now" in shown(plan=[skipped])
 
 
 def test_options_of_a_bring_up_without_an_environment_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,6 +115,9 @@ def test_a_bring_up_that_changes_nothing_tells_its_plan_as_json(
 
         def look(self) -> None: ...
 
+        def asked(self, region: str) -> dict[str, str]:
+            return {}
+
         def config(self, region: str) -> Callable[[str], Any]:
             return self.base.config
 
