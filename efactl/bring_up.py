@@ -11,7 +11,8 @@ from capacity.choice import Choice, choose
 from capacity.failover import ordered
 from capacity.plan_cost import around_nodes, at_most
 from capacity.survey import survey
-from efactl import bring_up_plan
+from efactl import bring_up_end, bring_up_plan
+from efactl.bring_up_end import Rest
 from efactl.bring_up_plan import Limit, Priced
 from efactl.environment import Environment
 from efactl.exit_codes import ExitCode
@@ -34,10 +35,13 @@ def bring_up(wanted: Wanted) -> ExitCode:
     journal = Journal.read(STATE, wanted.env, env.asked)
     choice = choose(request, survey(request, say, access=env.access))
     plan = _plan(env, choice, journal, wanted)
+    rests = _rests(env)
     if not plan:
-        say("\n".join(table.lines(choice)))
-        _tell(plan, wanted)
-        return ExitCode.FAILED if choice.unanswered else ExitCode.NO_CAPACITY
+        say("\n".join([*table.lines(choice), *(line for one in rests for line in one.lines())]))
+        _tell(plan, rests, wanted)
+        begun = {env.stack_of(region) for region in journal.mine}
+        failed = choice.unanswered or any(one.stack in begun for one in rests)
+        return ExitCode.FAILED if failed else ExitCode.NO_CAPACITY
     hours = ttl.duration(wanted.ttl).total_seconds() / 3600 if wanted.ttl else None
     shown = bring_up_plan.lines(
         plan,
@@ -53,7 +57,7 @@ def bring_up(wanted: Wanted) -> ExitCode:
     print("\n".join(shown), file=sys.stderr if wanted.as_json else sys.stdout, flush=True)
     if wanted.plan_only or not (wanted.yes or _agreed()):
         say("nothing was changed")
-        _tell(plan, wanted)
+        _tell(plan, rests, wanted)
         return ExitCode.OK
     journey = Journey(
         env=env,
@@ -109,7 +113,16 @@ def _limit(stack: str, setting: str) -> Limit:
         raise BadInputError(f"maxHourlyUsd '{setting}' of stack {stack} is no amount in USD") from None
 
 
-def _tell(plan: Sequence[Priced], wanted: Wanted) -> None:
+def _rests(env: Environment) -> list[Rest]:
+    """What of the environment bills before anything is done."""
+    found = (
+        bring_up_end.in_state(resources, stack=env.stack_of(region), region=region)
+        for region, resources in env.resources.items()
+    )
+    return [one for one in found if one is not None]
+
+
+def _tell(plan: Sequence[Priced], rests: Sequence[Rest], wanted: Wanted) -> None:
     """The facts of a bring-up that changed nothing."""
     if wanted.as_json:
         facts = [
@@ -121,7 +134,7 @@ def _tell(plan: Sequence[Priced], wanted: Wanted) -> None:
             }
             for one in plan
         ]
-        print(json.dumps({"stack": None, "plan": facts}, indent=2))
+        print(json.dumps({"stack": None, "plan": facts, **bring_up_end.left(rests)}, indent=2))
 
 
 def _agreed() -> bool:

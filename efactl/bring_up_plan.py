@@ -106,9 +106,7 @@ def lines(
     said += _passed(plan, env=env, now=now)
     for region, told in billing.items():
         said += [f"stack {env}-{region}: {line}" for line in told]
-    said.append(
-        "the job runs at the end (--train)" if trains else "no job is run: --train does, or `efactl up -s STACK`"
-    )
+    said.append("the job runs at the end (--train)" if trains else "no job is run: --train does")
     return said
 
 

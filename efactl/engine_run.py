@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
 
+from capacity.cause import Cause, Sorted
+from capacity.causes import in_text
 from capacity.launches import Trouble
 from capacity.phases import Progress
 from capacity.pulumi_cli import pulumi_command, pulumi_environment
@@ -43,6 +45,16 @@ class Ended:
     trouble: Trouble | None
     interrupted: bool
     seconds: float
+
+    @property
+    def refused(self) -> Sorted | None:
+        """Why it failed: what the watch saw, else what the engine's errors say."""
+        if self.trouble is not None:
+            return self.trouble.sorted
+        if self.status == 0:
+            return None
+        unknown = Sorted(cause=Cause.UNKNOWN, retry="stop", what_to_do="read what the engine said, and run it again")
+        return in_text("\n".join(self.errors)) or unknown
 
 
 def run_up(stack: str, options: Sequence[str], *, log: Path, watch: Watch | None, say: Say) -> Ended:

@@ -4,20 +4,22 @@ import contextlib
 import json
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from capacity import missing_nodes, stack_file, ttl
-from capacity.cause import Cause, Sorted
-from capacity.causes import in_text
+from capacity.cause import Sorted
 from capacity.choice import Choice
 from capacity.ended import needs_refresh
 from capacity.failover import Attempt, Bring, Destroy, End, Situation, next_action
 from capacity.launch_watch import LaunchWatch
 from capacity.phases import clock
 from capacity.place import Place
-from efactl import commands, down
-from efactl.engine_run import Ended, run_up
+from efactl import bring_up_end, commands, down
+from efactl.bring_up_end import Rest
+from efactl.engine_run import run_up
 from efactl.environment import Environment
 from efactl.exit_codes import ExitCode
 from efactl.journal import Journal
@@ -43,7 +45,10 @@ class Wanted:
 
 @dataclass(kw_only=True)
 class Journey:
-    """`plan` is in the order in which places are tried; `asked` is when it was made, which is what its guards go by."""
+    """`plan` is in the order in which places are tried; `asked` is when it was made, which is what its guards go by.
+
+    `beside` has the facts of a region's destroy that emptied the state, and after which AWS still had what bills.
+    """
 
     env: Environment
     choice: Choice
@@ -52,17 +57,26 @@ class Journey:
     wanted: Wanted
     asked: datetime = field(default_factory=lambda: datetime.now(UTC))
     destroyed: list[str] = field(default_factory=list)
+    beside: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
 
     def run(self, until: str) -> ExitCode:
         """Raises KeyboardInterrupt where it was interrupted: the next run goes on."""
+        try:
+            end = self._walk(until)
+        except (KeyboardInterrupt, ReportedError) as error:
+            self._broken_off(str(error) or "interrupted")
+            raise
+        return self._ended(end)
+
+    def _walk(self, until: str) -> End:
         for region, held in list(self.env.held.items()):
             if held.things or self.env.resources[region]:
                 self.env.settle(region, say)
         while True:
             action = next_action(self._situation())
             if isinstance(action, End):
-                return self._ended(action)
+                return action
             if isinstance(action, Destroy):
                 self._destroy(action.region)
             else:
@@ -112,7 +126,7 @@ class Journey:
         if done.interrupted:
             raise KeyboardInterrupt
         env.settle(place.region, say)
-        refused = _refused(done) or missing_nodes.missing(
+        refused = done.refused or missing_nodes.missing(
             stack.config,
             env.held[place.region],
             env=env.name,
@@ -159,60 +173,75 @@ class Journey:
         stack = Stack(self.env.stack_of(region))
         self.destroyed.append(region)
         say(f"stack {stack.name} was given up: what it has is ended")
+        facts: Mapping[str, Any] = {}
+        code = ExitCode.FAILED
         try:
-            down.destroyed(stack, aside=True)
+            facts, code = down.destroyed(stack, aside=True)
         except ReportedError as error:
             say(f"stack {stack.name}: {error}")
         self.env.look_again(region)
+        # What its state has is found there again; what it has not, nobody else remembers.
+        if code is ExitCode.OK or self.env.held[region].things:
+            self.beside.pop(region, None)
+        else:
+            self.beside[region] = facts
 
     def _ended(self, end: End) -> ExitCode:
         # What a further run may have to end, should it go elsewhere.
         held = self.env.held
         begun = [region for region in self.journal.mine if region in held and held[region].things]
         self.journal.close(left=end.left if end.place else begun)
-        for region in end.left:
-            say(f"still there: stack {self.env.stack_of(region)}: `efactl down -s {self.env.stack_of(region)}` ends it")
-        code = self._code(end)
+        rests = self._rests(end)
+        _tell(rests)
+        code, said = bring_up_end.closing(
+            end,
+            env=self.env.name,
+            plan=self.plan,
+            rests=rests,
+            failed=bool(end.left or self.beside),
+            trains=self.wanted.train,
+            took=time.monotonic() - self.began,
+        )
+        for line in said:
+            say(line)
         if end.place is not None and code is ExitCode.OK and self.wanted.train:
             stack = Stack(self.env.stack_of(end.place.region))
             self.env.set(end.place.region, train="true")
             code = commands.up(stack, as_json=self.wanted.as_json)
         elif self.wanted.as_json:
-            print(json.dumps(self._facts(end), indent=2))
+            stack_name = self.env.stack_of(end.place.region) if end.place else None
+            facts = bring_up_end.facts(rests, stack=stack_name, place=end.place, refused=end.refused)
+            print(json.dumps(facts, indent=2))
         return code
 
-    def _code(self, end: End) -> ExitCode:
-        if end.place is not None:
-            name = self.env.stack_of(end.place.region)
-            say(f"stack {name} is up in {end.place.zone}, {clock(time.monotonic() - self.began)} after the question")
-            if not self.wanted.train:
-                say(f"--train runs the job; `efactl down --env {self.env.name}` ends all that bills")
-            return ExitCode.FAILED if end.left else ExitCode.OK
-        if end.refused is None:
-            zones = ", ".join(place.zone for place in self.plan)
-            say(f"no place had the nodes: {zones}. Nothing was kept; capacity changes by the hour: try again later")
-            return ExitCode.FAILED if end.left else ExitCode.NO_CAPACITY
-        say(f"stopped: {end.refused.what_to_do}")
-        return ExitCode.FAILED
+    def _rests(self, end: End) -> list[Rest]:
+        """Where it is up: of what it gave up on the way. Else of every stack of the environment."""
+        stack_of = self.env.stack_of
+        regions = end.left if end.place else tuple(self.env.held)
+        states = [
+            bring_up_end.in_state(
+                self.env.resources.get(region, []), stack=stack_of(region), region=region, given_up=region in end.left
+            )
+            for region in regions
+        ]
+        looks = [bring_up_end.beside_state(facts, stack=stack_of(region)) for region, facts in self.beside.items()]
+        return [one for one in (*states, *looks) if one is not None]
 
-    def _facts(self, end: End) -> dict[str, object]:
-        place = end.place
-        return {
-            "stack": self.env.stack_of(place.region) if place else None,
-            "place": asdict(place) if place else None,
-            "refused": asdict(end.refused) if end.refused else None,
-            "left": [self.env.stack_of(region) for region in end.left],
-        }
+    def _broken_off(self, problem: str) -> None:
+        """What was begun is as its states have it now: nobody has come to read them."""
+        for region in self.journal.mine:
+            with contextlib.suppress(ReportedError, OSError):
+                self.env.look_again(region)
+        rests = self._rests(End())
+        _tell(rests)
+        if self.wanted.as_json:
+            with contextlib.suppress(OSError):
+                print(json.dumps(bring_up_end.facts(rests, problem=problem), indent=2), flush=True)
 
 
-def _refused(done: Ended) -> Sorted | None:
-    """Why an `up` failed: what the watch saw, else what the engine's errors say."""
-    if done.trouble is not None:
-        return done.trouble.sorted
-    if done.status == 0:
-        return None
-    unknown = Sorted(cause=Cause.UNKNOWN, retry="stop", what_to_do="read what the engine said, and run it again")
-    return in_text("\n".join(done.errors)) or unknown
+def _tell(rests: list[Rest]) -> None:
+    for line in (line for one in rests for line in one.lines()):
+        say(line)
 
 
 def _short(text: str, most: int = 600) -> str:
@@ -221,6 +250,6 @@ def _short(text: str, most: int = 600) -> str:
 
 
 def say(line: str) -> None:
-    # Nobody who reads is no reason to leave what is under way alone.
-    with contextlib.suppress(BrokenPipeError):
+    # Nobody who reads, or a terminal that was closed, is no reason to leave what is under way alone.
+    with contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)

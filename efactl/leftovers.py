@@ -26,17 +26,22 @@ _ARN = re.compile(r"arn:aws[a-z-]*:[a-z0-9-]+:([a-z0-9-]*):(\d{12}):")
 State = Sequence[Mapping[str, Any]]
 
 
-def still_billing(resources: State, *, stack: str, region: str, now: datetime | None = None) -> list[str]:
-    """Lines for a stack that an `up` or a destroy left half-way; empty where nothing of it bills. `now` None: now."""
-    over = ended_reservations(resources, now=now or datetime.now(UTC))
-    there = [one for one in resources if one.get("id") and not one.get("external") and one.get("urn") not in over]
-    found = [
+def billing(resources: State, *, now: datetime | None = None) -> list[str]:
+    """What of a state bills, by kind and id, the dearest first. `now` None: now."""
+    there = _there(resources, now or datetime.now(UTC))
+    return [
         f"{name} {resource['id']}" for token, name in BILLED.items() for resource in there if resource["type"] == token
     ]
+
+
+def still_billing(resources: State, *, stack: str, region: str, now: datetime | None = None) -> list[str]:
+    """Lines for a stack that an `up` or a destroy left half-way; empty where nothing of it bills. `now` None: now."""
+    now = now or datetime.now(UTC)
+    found = billing(resources, now=now)
     if not found:
         return []
     lines = [f"still there, and billing: {', '.join(found)}", f"`efactl down -s {stack}` ends it all"]
-    reservations = [one["id"] for one in there if one["type"] == RESERVATION]
+    reservations = [one["id"] for one in _there(resources, now) if one["type"] == RESERVATION]
     if reservations:
         ids = " ".join(map(str, reservations))
         lines.append(
@@ -44,6 +49,12 @@ def still_billing(resources: State, *, stack: str, region: str, now: datetime | 
             f"--region {region} --capacity-reservation-id {ids}"
         )
     return lines
+
+
+def _there(resources: State, now: datetime) -> list[Mapping[str, Any]]:
+    """But for what is somebody else's, and reservations that AWS has ended."""
+    over = ended_reservations(resources, now=now)
+    return [one for one in resources if one.get("id") and not one.get("external") and one.get("urn") not in over]
 
 
 def provider_of_apart(resources: State) -> str | None:

@@ -35,6 +35,7 @@ class FakeEnvironment:
 
     def __init__(self) -> None:
         self.held: dict[str, Held] = {}
+        self.resources: dict[str, list[Any]] = {}
         self.settings: list[tuple[str, dict[str, str]]] = []
 
     def stack_of(self, _region: str) -> str:
@@ -121,7 +122,8 @@ def test_a_bring_up_that_changes_nothing_tells_its_plan_as_json(
         def config(self, region: str) -> Callable[[str], Any]:
             return self.base.config
 
-    monkeypatch.setattr(Environment, "of", lambda _name: Dear())
+    dear = Dear()
+    monkeypatch.setattr(Environment, "of", lambda _name: dear)
     monkeypatch.setattr(bring_up, "survey", lambda *_, **__: ())
     zone = Candidate(region=WEST.region, zone=WEST.zone, zone_id=WEST.zone_id, usd_per_hour=9.2)
     found = Choice(request=Request(), facts=None, candidates=(zone,), plan=(WEST,))
@@ -130,3 +132,12 @@ def test_a_bring_up_that_changes_nothing_tells_its_plan_as_json(
     assert [one["zone"] for one in json.loads(capsys.readouterr().out)["plan"]] == ["us-west-2a"]
     assert main(["up", "--env", "dev", "--plan", "--json", "--max-hourly", "1"]) == ExitCode.NO_CAPACITY
     assert json.loads(capsys.readouterr().out)["plan"] == []
+    nat = {"type": "aws:ec2/natGateway:NatGateway", "id": "nat-1", "urn": "urn::nat"}
+    dear.resources = {"us-west-2": [nat]}
+    assert main(["up", "--env", "dev", "--plan", "--json", "--max-hourly", "1"]) == ExitCode.NO_CAPACITY
+    told = capsys.readouterr()
+    assert "still there, and billing: NAT gateway nat-1" in told.err
+    assert json.loads(told.out)["billing"] == {"dev": ["NAT gateway nat-1"]}
+    monkeypatch.setattr(Journal, "read", lambda *_: Journal(file=Path("none"), mine=["us-west-2"]))
+    code = main(["up", "--env", "dev", "--plan", "--json", "--max-hourly", "1"])
+    assert code == ExitCode.FAILED, "an earlier run has begun it, and none will end it"
