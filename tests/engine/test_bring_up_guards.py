@@ -30,7 +30,7 @@ def test_a_time_that_has_passed_since_does_not_keep_the_nodes_away(tmp_path: Pat
         assert (there.count("NodeGroup"), there.count("CapacityReservation"), there.count("Schedule")) == (2, 1, 0)
         groups = [one.inputs for one in project.remaining() if one.token == tokens.NODE_GROUP]
         assert sorted(int(one["scalingConfig"]["desiredSize"]) for one in groups) == [1, 2], "system and GPU nodes"
-        assert "ttlUntil" not in project.settings_of("dev-us-west-2")
+        assert not project.settings_of("dev-us-west-2")["ttlUntil"]
         assert project.down_env().returncode == ExitCode.OK
 
 
