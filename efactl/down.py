@@ -1,5 +1,6 @@
 """`efactl down`: a stack destroyed, and a look at what is left of it."""
 
+import contextlib
 import json
 import os
 import sys
@@ -89,7 +90,9 @@ def destroyed(stack: Stack, *, aside: bool, is_base: bool = False) -> tuple[dict
     elif made is not None:
         from efactl import teardown
 
-        teardown.end_late_logs(made, stack.resources(), note)
+        # A state that cannot be read once more is no reason not to look at what is left.
+        with contextlib.suppress(ReportedError):
+            teardown.end_late_logs(made, stack.resources(), note)
     left = _left_in_aws(stack, made, is_base=is_base)
     facts = _facts(destroyed=done, ended=ended, kept_in_aws=kept_in_aws, left=left)
     complete = done and _nothing_matters(left)

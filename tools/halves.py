@@ -4,6 +4,8 @@ processes most of their time; all the rest fits beside them.
 The other run's output comes once the first has ended. The exit status is the first of the two that is not 0.
 """
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -26,29 +28,41 @@ _LOOK_S = 0.2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` go to both runs. An interrupt of a terminal reaches both by itself, and their ends are waited for;
-    a TERM is passed on."""
+    """`arguments` go to both runs. Interrupts, TERM and HUP go to each run, and their ends are waited for."""
     (first_name, first, first_cache), (other_name, other, other_cache) = HALVES
     running: list[subprocess.Popen[bytes]] = []
+    came: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
-        for one in running if number == signal.SIGTERM else ():
-            one.send_signal(number)
+        came.append(number)
+        for one in running:
+            _tell(one, number)
 
-    with tempfile.NamedTemporaryFile() as log, handled((signal.SIGINT, signal.SIGTERM), pass_on):
+    def start(half: str, cache: str, log: IO[bytes] | None) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "pytest", "-m", f"({half}) and {SELECTED}", "-o", f"cache_dir={cache}"]
+        out = None if log is None else log.fileno()
+        # Outside of the terminal's group: its interrupt comes to this process, which passes it on.
+        begun = subprocess.Popen([*command, *arguments], cwd=pins.PROJECT, stdout=out, stderr=out, process_group=0)
+        running.append(begun)
+        for number in came[:1]:  # before there was this run
+            _tell(begun, number)
+        return begun
+
+    with tempfile.NamedTemporaryFile() as log, handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), pass_on):
         print(f"two runs side by side: {first_name}, told here; {other_name}, told after them", flush=True)
-        running.append(_started(other, other_cache, arguments, log))
-        running.append(_started(first, first_cache, arguments, None))
-        codes = [running[1].wait()]
+        beside, here = start(other, other_cache, log), start(first, first_cache, None)
+        codes = [here.wait()]
         print(f"\n{other_name}:", flush=True)
-        codes.append(_told(running[0], Path(log.name)))
-    return next((code for code in codes if code != 0), 0)
+        codes.append(_told(beside, Path(log.name)))
+    failed = next((code for code in codes if code != 0), 0)
+    return failed if failed >= 0 else 128 - failed
 
 
-def _started(half: str, cache: str, arguments: Sequence[str], log: IO[bytes] | None) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "pytest", "-m", f"({half}) and {SELECTED}", "-o", f"cache_dir={cache}"]
-    out = None if log is None else log.fileno()
-    return subprocess.Popen([*command, *arguments], cwd=pins.PROJECT, stdout=out, stderr=out)
+def _tell(run: "subprocess.Popen[bytes]", number: int) -> None:
+    """To all that it started in its group, as a terminal does it."""
+    if run.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, number)
 
 
 def _told(process: "subprocess.Popen[bytes]", log: Path) -> int:

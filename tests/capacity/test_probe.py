@@ -325,7 +325,7 @@ def test_a_region_that_hangs_holds_up_nothing_and_is_said(aws: AwsServer, monkey
 
     def hang(asked: Asked) -> None:
         if asked.region == "eu-south-2":
-            speak.wait()
+            speak.wait(120)
 
     aws.on_call = hang
     try:

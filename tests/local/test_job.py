@@ -219,8 +219,8 @@ def test_a_head_that_stops_answering_is_given_up_with_a_reason(runner: Runner, m
         thread.join(90)
     finally:
         proxy.close()
+        stopped = job.stop(runner.head, say=runner.said.append)
     assert "the Ray head has not answered for" in str(raised[0])
-    stopped = job.stop(runner.head, say=runner.said.append)
     assert len(stopped) == 1, "the job went on meanwhile"
 
 

@@ -254,8 +254,10 @@ def test_a_starter_killed_in_mid_start_leaves_no_process_and_no_directory(other_
     deaf = "lambda line: line.startswith('Ray is loaded') and __import__('time').sleep(600)"
     program = STARTER.replace("say=print", f"say={deaf}")
     with subprocess.Popen([sys.executable, "-c", program, "test", str(other_directory), "1"], cwd=PROJECT) as starter:
-        assert within(90, lambda: "raylet" in told(local_processes.marked(other_directory), psutil.Process.name))
-        starter.send_signal(signal.SIGKILL)
+        try:
+            assert within(90, lambda: "raylet" in told(local_processes.marked(other_directory), psutil.Process.name))
+        finally:
+            starter.send_signal(signal.SIGKILL)
     assert within(60, lambda: not local_processes.marked(other_directory) and not other_directory.exists())
 
 

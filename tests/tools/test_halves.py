@@ -46,7 +46,8 @@ def test_it_passes_where_both_pass(tmp_path: Path, started: bool, others: bool, 
         assert f"1 {'passed' if passes else 'failed'}, 1 deselected" in half
 
 
-def test_an_interrupt_ends_both_in_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("to_all", [True, False], ids=["a terminal's", "to this process alone"])
+def test_an_interrupt_ends_both_in_order(tmp_path: Path, to_all: bool) -> None:
     (tmp_path / "test_a.py").write_text(STARTED + WAITS)
     (tmp_path / "test_b.py").write_text(WAITS)
     process = start(tmp_path)
@@ -54,11 +55,22 @@ def test_an_interrupt_ends_both_in_order(tmp_path: Path) -> None:
     while len(list(tmp_path.glob("*.began"))) < 2:
         assert time.monotonic() < until
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
+    (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=120)
     assert process.returncode == 2
     assert text.count("KeyboardInterrupt !!!") == 2
     assert sorted(path.name for path in tmp_path.glob("*.cleaned")) == ["test_a.cleaned", "test_b.cleaned"]
+
+
+def test_one_that_comes_before_both_are_started_ends_both(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(STARTED + WAITS)
+    (tmp_path / "test_b.py").write_text(WAITS)
+    process = start(tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("two runs side by side")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 def test_between_them_they_run_what_is_selected() -> None:
