@@ -59,8 +59,8 @@ def test_ranks_over_efa_are_proven_by_their_lines_and_their_devices(cluster: Loc
     ("what", "value", "reason"),
     [
         ("socket", "refuted", "Socket"),
-        ("silent", "unproven", "rank 1"),
-        ("idle", "refuted", "bytes"),
+        pytest.param("silent", "unproven", "rank 1", marks=pytest.mark.full),
+        pytest.param("idle", "refuted", "bytes", marks=pytest.mark.full),
     ],
 )
 def test_what_contradicts_or_lacks_is_not_proven(
