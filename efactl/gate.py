@@ -16,7 +16,8 @@ _JUDGING = ("create", "update", "create-replacement")
 def judged_by_state(job: Mapping[str, Any], max_eval_loss: Any) -> dict[str, Any]:
     """The judgement of the job's resource, in the words of a status' last run; empty where the state does not tell.
 
-    What is expected is in the job's inputs, which follow the settings of every `up`; its outputs are of its own time.
+    What is expected is in the job's inputs, which follow the settings of every `up` that comes to its gate
+    (efactl/run_plan.py for one with targets); its outputs are of its own time.
     `max_eval_loss` is the setting `gateMaxEvalLoss`.
     """
     inputs, outputs = plain(job.get("inputs") or {}), plain(job.get("outputs") or {})

@@ -26,7 +26,8 @@ _PARTS = {"create-replacement": "replace", "delete-replaced": "replace", "replac
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`targets` are URNs of the run's resources that change; the others name changes, as "create ray-cluster".
+    """`targets` are URNs of the run's resources that change, and of the job whose gate does; the others name changes, as
+    "create ray-cluster".
 
     `changes` are the run's own, `beyond` is what a run must not touch, `left_out` what measures beside it.
     """
@@ -40,15 +41,22 @@ class Plan:
 def plan_of(events: Iterable[Mapping[str, Any]]) -> Plan:
     """From the events of a preview of the whole stack (`pulumi preview --event-log`)."""
     changes: dict[str, tuple[str, str]] = {}
+    jobs_that_stay: list[str] = []
     for event in events:
         step = (event.get("resourcePreEvent") or {}).get("metadata")
-        if step is None or step["op"] in _STAYS or step["type"] == _STACK:
+        if step is None:
+            continue
+        if step["op"] in _STAYS or step["type"] == _STACK:
+            if step["op"] == "same" and step["type"] == JOB_TYPE:
+                jobs_that_stay.append(step["urn"])
             continue
         if step["type"].startswith(_PROVIDER) and step["op"] in _CONFIGURED:
             continue
         changes[step["urn"]] = (step["type"], _PARTS.get(step["op"], step["op"]))
     named = {urn: f"{op} {urn.rpartition('::')[2]}" for urn, (_, op) in changes.items()}
-    targets = tuple(urn for urn, (kind, _) in changes.items() if kind in RUN_TYPES)
+    due = tuple(urn for urn, (kind, _) in changes.items() if kind in RUN_TYPES)
+    # What is no target keeps its old inputs in the state, and by the job's inputs its gate's failure is told.
+    judged = tuple(jobs_that_stay) if any(kind == GATE_TYPE for kind, _ in changes.values()) else ()
     beside = tuple(named[urn] for urn, (kind, _) in changes.items() if kind in BESIDE_TYPES)
     others = tuple(named[urn] for urn, (kind, _) in changes.items() if kind not in (*RUN_TYPES, *BESIDE_TYPES))
-    return Plan(targets=targets, changes=tuple(named[urn] for urn in targets), beyond=others, left_out=beside)
+    return Plan(targets=(*judged, *due), changes=tuple(named[urn] for urn in due), beyond=others, left_out=beside)

@@ -8,6 +8,7 @@ import pytest
 
 from efactl.event_log import events
 from efactl.gate import judged_by_state, outcomes
+from efactl.run_plan import plan_of
 from efactl.stack import GATE_TYPE, JOB_TYPE
 from tests.support.known_stack import OVER_GLOO
 from tests.support.standin_stack import Stack
@@ -62,11 +63,12 @@ def stack(tmp_path: Path) -> Stack:
     return stack
 
 
-def up(stack: Stack, expect: str) -> tuple[str, dict[str, bool]]:
+def up(stack: Stack, expect: str, *targets: str) -> tuple[str, dict[str, bool]]:
     """What it said, and what its gate did."""
     stack.set(expect=expect)
     log = stack.folder / f"{expect}.events"
-    done = stack.run("up", "--yes", "--skip-preview", "--event-log", str(log))
+    kept_to = [word for urn in targets for word in ("--target", urn)]
+    done = stack.run("up", "--yes", "--skip-preview", *kept_to, "--event-log", str(log))
     return done.stdout, outcomes(events(log))
 
 
@@ -84,3 +86,15 @@ def test_the_event_log_names_the_gate_and_the_state_has_what_it_judged(stack: St
     assert judged_by_state(job(stack), "")["verdict"] == "refuted", "the job is the same, its inputs are the newest"
     said, gates = up(stack, "nothing")
     assert gates == {} and "the settings cannot be used" in said, "it did not come to the gate"
+
+
+def test_a_run_that_keeps_to_its_targets_leaves_what_its_gate_judged_too(stack: Stack) -> None:
+    up(stack, "gloo")
+    stack.set(expect="efa")
+    log = stack.folder / "preview.events"
+    stack.must("preview", "--event-log", str(log))
+    plan = plan_of(events(log))
+    assert plan.changes == ("update gate",)
+    said, gates = up(stack, "efa", *plan.targets)
+    assert gates == {GATE_TYPE: False}, said
+    assert judged_by_state(job(stack), "")["verdict"] == "refuted"

@@ -164,6 +164,15 @@ def test_the_run_s_own_resources_are_its_targets() -> None:
     assert (plan.beyond, plan.left_out) == ((), ())
 
 
+def test_where_a_gate_judges_anew_the_job_that_stays_is_a_target_too() -> None:
+    """What the gate expects is then in the job's inputs in the state, by which its failure is told elsewhere."""
+    job = step("same", JOB_TYPE, "train")
+    plan = plan_of([STACK_SAME, step("same", CLUSTER, "ray-cluster"), job, GATE_UPDATED])
+    assert [urn.rpartition("::")[2] for urn in plan.targets] == ["train", "gate"]
+    assert plan.changes == ("update gate",), "it runs nothing"
+    assert plan_of([STACK_SAME, job]).targets == (), "nothing is due where nothing changes"
+
+
 @pytest.mark.parametrize("op", ["create", "update", "delete", "create-replacement", "import"])
 def test_anything_beyond_the_run_is_named(op: str) -> None:
     plan = plan_of([STACK_SAME, *JOB_REPLACED, step(op, CLUSTER, "ray-cluster")])
