@@ -65,7 +65,7 @@ def run(asked: argparse.Namespace) -> ExitCode:
             _keep(stack, settings)
         if not plan.targets:
             return _nothing_due(stack, as_json=asked.json)
-        code = commands.up(changed, as_json=asked.json, targets=plan.targets, whole_run=not plan.left_out)
+        code = commands.up(changed, as_json=asked.json, targets=plan.targets, whole_run=not plan.measures)
     _explain(stack, settings, asked, code)
     return code
 

@@ -22,20 +22,23 @@ _PROVIDER, _CONFIGURED = "pulumi:providers:", ("create", "update")
 _STAYS = ("same", "read", "read-replacement", "refresh", "discard", "discard-replaced")
 # A replacement is three steps; the one that makes the new resource names it.
 _PARTS = {"create-replacement": "replace", "delete-replaced": "replace", "replace": "replace"}
+# One that goes, or that is judged anew, runs nothing.
+_MEASURES = ("create", "replace")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`targets` are URNs of the run's resources that change, and of the job whose gate does; the others name changes, as
-    "create ray-cluster".
+    """`targets` are URNs of the run's resources that change, and of the job whose gate does.
 
-    `changes` are the run's own, `beyond` is what a run must not touch, `left_out` what measures beside it.
+    The others name changes, as "create ray-cluster": `changes` are the run's own, `beyond` is what a run must not
+    touch, `left_out` what measures beside it. `measures`: of that a comparison is to be made, which needs GPU nodes.
     """
 
     targets: tuple[str, ...]
     changes: tuple[str, ...]
     beyond: tuple[str, ...]
     left_out: tuple[str, ...]
+    measures: bool
 
 
 def plan_of(events: Iterable[Mapping[str, Any]]) -> Plan:
@@ -59,4 +62,10 @@ def plan_of(events: Iterable[Mapping[str, Any]]) -> Plan:
     judged = tuple(jobs_that_stay) if any(kind == GATE_TYPE for kind, _ in changes.values()) else ()
     beside = tuple(named[urn] for urn, (kind, _) in changes.items() if kind in BESIDE_TYPES)
     others = tuple(named[urn] for urn, (kind, _) in changes.items() if kind not in (*RUN_TYPES, *BESIDE_TYPES))
-    return Plan(targets=(*judged, *due), changes=tuple(named[urn] for urn in due), beyond=others, left_out=beside)
+    return Plan(
+        targets=(*judged, *due),
+        changes=tuple(named[urn] for urn in due),
+        beyond=others,
+        left_out=beside,
+        measures=any(kind == COMPARISON_TYPE and op in _MEASURES for kind, op in changes.values()),
+    )

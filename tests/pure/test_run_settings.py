@@ -154,6 +154,7 @@ JOB_REPLACED = [
 GATE_UPDATED = step("update", f"{WORKLOAD}:RunGate", "gate")
 CLUSTER = "pulumi-python:dynamic/infra:LocalRayCluster"
 COMPARISON = "pulumi-python:dynamic/workload:TransportComparison"
+COMPARISON_GATE = "pulumi-python:dynamic/workload:ComparisonGate"
 
 
 def test_the_run_s_own_resources_are_its_targets() -> None:
@@ -196,7 +197,7 @@ def test_a_measurement_beside_the_run_is_left_as_it_is_and_a_preflight_is_part_o
         ]
     )
     assert [urn.rpartition("::")[2] for urn in plan.targets] == ["preflight", "train"]
-    assert plan.left_out == ("replace compare", "update compare-gate") and plan.beyond == ()
+    assert plan.left_out == ("replace compare", "update compare-gate") and plan.beyond == () and plan.measures
 
 
 class Pulumi:
@@ -249,9 +250,18 @@ def test_a_run_is_previewed_whole_then_brought_up_alone_and_the_file_stays(
     assert "the next `up` asks for a run of its settings again" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("compares", [False, True])
+@pytest.mark.parametrize(
+    ("beside", "compares"),
+    [
+        ([], False),
+        ([step("create", COMPARISON, "compare")], True),
+        ([step("create-replacement", COMPARISON, "compare"), step("update", COMPARISON_GATE, "compare-gate")], True),
+        ([step("delete", COMPARISON, "compare"), step("delete", COMPARISON_GATE, "compare-gate")], False),
+        ([step("update", COMPARISON_GATE, "compare-gate")], False),
+    ],
+)
 def test_the_nodes_of_a_run_are_given_back_with_its_settings_and_without_its_targets(
-    pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, compares: bool
+    pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, beside: list[dict[str, Any]], compares: bool
 ) -> None:
     config = Stack.config
     given = {"gpuScaleToZeroAfterJob": "true"}
@@ -259,8 +269,7 @@ def test_the_nodes_of_a_run_are_given_back_with_its_settings_and_without_its_tar
     two = {"scalingConfig": {"desiredSize": 2}}
     group = {"type": "aws:eks/nodeGroup:NodeGroup", "urn": "urn::ray-gpu-group", "outputs": two}
     monkeypatch.setattr(Stack, "resources", lambda self: [{"type": JOB_TYPE, "urn": "urn::train"}, group])
-    if compares:
-        pulumi.events = (*pulumi.events, step("create", COMPARISON, "compare"))
+    pulumi.events = (*pulumi.events, *beside)
     assert run("trainSteps=7") == ExitCode.OK
     _, up, *again = pulumi.calls
     assert "--target" in up
