@@ -19,7 +19,7 @@ from workload.jobs_api import JobsApi, JobState, JobUnknownError
 from workload.log_stream import LogStream
 from workload.progress import Progress
 from workload.redaction import Redactor
-from workload.run_folder import LOG, begin, settle
+from workload.run_folder import LOG, begin, end_log, settle
 
 T = TypeVar("T")
 
@@ -136,6 +136,8 @@ class Following:
         self._progress.finish()
         if self._log.unwritten:
             self._say(f"warning: {self._log_path} is incomplete: {self._log.unwritten}")
+        elif not self._log.failure:
+            end_log(self._log_path.parent)
         if state.status != "SUCCEEDED":
             began = state.status == "STOPPED" or self._progress.last_step()
             after = self._request.next_up if began and self._request.goes_on else ""

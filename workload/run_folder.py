@@ -4,8 +4,9 @@ import contextlib
 import errno
 import json
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from workload.errors import ReportedError
 from workload.job_kind import BANDWIDTH, TRAINING
@@ -15,7 +16,9 @@ LOG = "job.log"
 RECORD = "record.json"
 ERROR = "error.txt"
 BEGUN = "begun.json"
-"""Whose run it is and since when, in words that a record has too; all that tells it of a run that leaves no record."""
+"""Whose run it is and since when, in words that a record has too; all that tells it of a run that leaves no record.
+And whether its log is whole."""
+_FOLLOWED = "logFollowed"
 
 
 def meant(asked: str, ids: Iterable[str]) -> list[str]:
@@ -42,13 +45,27 @@ def create(folder: Path) -> None:
 
 
 def begin(folder: Path, *, stack: str, started_at: float) -> None:
-    """Makes the folder and writes BEGUN, unless it is there: a run that is followed again is the same one."""
+    """Makes the folder and writes BEGUN: a run that is followed again is the same one, and its log begins anew."""
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / BEGUN).exists():
-        return
+    own = {"stack": stack or None, "startedAt": iso(started_at)}
     # A run is as good without it.
     with contextlib.suppress(ReportedError):
-        write(folder / BEGUN, {"stack": stack or None, "startedAt": iso(started_at)})
+        write(folder / BEGUN, {**own, **_begun(folder), _FOLLOWED: False})
+
+
+def end_log(folder: Path) -> None:
+    """Notes that the run's log was followed to its end, and has every line."""
+    with contextlib.suppress(ReportedError):
+        write(folder / BEGUN, {**_begun(folder), _FOLLOWED: True})
+
+
+def _begun(folder: Path) -> Mapping[str, Any]:
+    """Empty where it does not tell."""
+    try:
+        told = json.loads(regular(folder / BEGUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, Mapping) else {}
 
 
 def is_settled(folder: Path) -> bool:
@@ -66,8 +83,9 @@ def is_settled(folder: Path) -> bool:
 
 
 def is_followed(folder: Path) -> bool:
-    """Whether the run's log was followed to its end: a record or an error is written only then."""
-    return (folder / RECORD).exists() or (folder / ERROR).exists()
+    """Whether the run's log was followed to its end. Where BEGUN does not say (an older run), one with a record was."""
+    followed = _begun(folder).get(_FOLLOWED)
+    return (folder / RECORD).exists() if followed is None else followed is True
 
 
 def settle(folder: Path, message: str) -> None:

@@ -17,6 +17,7 @@ from workload.job_following import Following, JobRequest
 from workload.job_kind import BANDWIDTH
 from workload.job_spec import submission_stem
 from workload.jobs_api import JobState, JobUnknownError
+from workload.run_folder import is_followed, is_settled
 
 
 class NoLog:
@@ -52,7 +53,8 @@ class OwnLog(NoLog):
     """A log of which all has been read: the job's lines come at its end."""
 
     lines: Sequence[str] = ()
-    unwritten = failure = None
+    unwritten: str | None = None
+    failure: str | None = None
 
     def __init__(self, *_: Any, on_line: Callable[[str], None], **__: Any) -> None:
         self._on_line = on_line
@@ -93,6 +95,18 @@ def test_a_run_that_ended_in_the_middle_says_where_the_next_up_goes_on(
     assert (FROM_CHECKPOINT in how_it_ended(tmp_path, status, *lines, monkeypatch=monkeypatch)) == told
 
 
+@pytest.mark.parametrize("cut_by", [None, "unwritten", "failure"])
+def test_the_log_of_a_job_that_failed_is_whole_where_every_line_was_read_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut_by: str | None
+) -> None:
+    if cut_by:
+        monkeypatch.setattr(OwnLog, cut_by, "ConnectionError: the tunnel broke")
+    how_it_ended(tmp_path, "FAILED", "[train] step 40/60 loss 2.1", monkeypatch=monkeypatch)
+    folder = tmp_path / "runs" / "run-1"
+    assert is_settled(folder)
+    assert is_followed(folder) == (cut_by is None)
+
+
 @pytest.mark.parametrize("arguments", [{"checkpoint_every": 0}, {"resume_from": "/shared/step-000020"}])
 def test_of_a_run_that_begins_elsewhere_nothing_is_promised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
@@ -108,6 +122,7 @@ def test_a_run_whose_head_was_replaced_goes_on_from_its_checkpoint(tmp_path: Pat
     following = Following(api, of(tmp_path, "dev"), running("run-1"), 1, "session", "2.58.0", lambda _: None)
     with pytest.raises(ReportedError, match=f"the Ray head was replaced while job run-1 ran, .*: {FROM_CHECKPOINT}"):
         following.to_the_end(Event())
+    assert not is_followed(tmp_path / "runs" / "run-1"), "its log is as far as it came"
 
 
 def test_the_deadline_of_a_run_says_where_the_next_up_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +151,7 @@ def test_the_job_is_told_what_the_attempts_of_its_spec_share_and_a_measurement_i
 def test_whose_a_run_is_and_since_when_is_on_disk_before_its_end(tmp_path: Path) -> None:
     followed(tmp_path, "dev")
     told = json.loads((tmp_path / "runs" / "run-1" / "begun.json").read_text())
-    assert told == {"stack": "dev", "startedAt": "2026-09-21T14:13:20.000+00:00"}
+    assert told == {"stack": "dev", "startedAt": "2026-09-21T14:13:20.000+00:00", "logFollowed": False}
 
 
 @pytest.mark.parametrize(("stack", "command"), [("dev", "efactl stop -s dev"), ("", "efactl stop")])

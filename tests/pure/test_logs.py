@@ -17,7 +17,7 @@ from tests.support.json_server import JsonServer
 from tests.support.known_stack import KnownStack, job, local_cluster, secret
 from workload.errors import ReportedError
 from workload.log_selection import OfRank, everything
-from workload.run_folder import ERROR, RECORD, begin
+from workload.run_folder import BEGUN, ERROR, RECORD, begin, end_log
 
 TOKEN, PASSWORD = "the-token-of-the-head", "hf_of-the-job"
 RUNNING, ENDED = "ray-train-fsdp-llm-0f3a-2", "ray-train-fsdp-llm-0f3a-1"
@@ -41,11 +41,13 @@ class World:
             self.head.answers[f"/api/jobs/{identifier}/logs"] = {"logs": PRINTED}
 
     def kept(self, identifier: str, content: str, *, ended: str = "") -> None:
-        """`ended` is the file that a run leaves which was followed to its end; by default it was not."""
+        """`ended` is the file that says of a run that its log was followed to its end; by default it was not."""
         folder = self.runs / identifier
         folder.mkdir(parents=True)
         (folder / "job.log").write_text(content)
-        if ended:
+        if ended == BEGUN:
+            end_log(folder)
+        elif ended:
             (folder / ended).write_text("{}")
 
     def show(self, select: Any = everything, *, follow: bool = False) -> ExitCode:
@@ -67,7 +69,7 @@ def test_of_a_running_job_the_head_has_the_log_and_it_is_shown_without_secrets_a
     assert capsys.readouterr().out == "(RayTrainWorker pid=7) with ***\n[train] step 1/4 loss 6.0\n"
 
 
-@pytest.mark.parametrize("ended", [RECORD, ERROR])
+@pytest.mark.parametrize("ended", [BEGUN, RECORD])
 def test_of_a_job_that_was_followed_to_its_end_the_log_on_this_machine_is_shown(
     world: World, ended: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,12 +83,13 @@ def test_of_a_job_that_was_followed_to_its_end_the_log_on_this_machine_is_shown(
 
 
 @pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("left", ["", ERROR])
 def test_of_a_job_that_was_not_followed_to_its_end_the_head_has_the_rest(
-    world: World, follow: bool, capsys: pytest.CaptureFixture[str]
+    world: World, left: str, follow: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An `up` that was interrupted leaves the log as far as it came."""
+    """An `up` that was interrupted leaves the log as far as it came, and one whose connection broke an error beside."""
     world.jobs(n1="FAILED")
-    world.kept(ENDED, "[train] step 1/4 loss 6.0\n")
+    world.kept(ENDED, "[train] step 1/4 loss 6.0\n", ended=left)
     whole = "[train] step 1/4 loss 6.0\n[train] step 2/4 loss 5.0\nRuntimeError: the reason\n"
     world.head.answers[f"/api/jobs/{ENDED}/logs"] = {"logs": whole}
     assert world.show(follow=follow) == ExitCode.OK

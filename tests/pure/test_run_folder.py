@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from workload.errors import ReportedError
-from workload.run_folder import begin, create, is_settled, meant, regular, settle
+from workload.run_folder import begin, create, end_log, is_followed, is_settled, meant, regular, settle
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,29 @@ def test_what_a_run_began_as_stays_when_it_is_followed_again(tmp_path: Path) -> 
     begin(tmp_path / "run", stack="dev", started_at=1_790_000_000.0)
     begin(tmp_path / "run", stack="dev", started_at=1_790_000_060.0)
     told = json.loads((tmp_path / "run" / "begun.json").read_text())
-    assert told == {"stack": "dev", "startedAt": "2026-09-21T14:13:20.000+00:00"}
+    assert told == {"stack": "dev", "startedAt": "2026-09-21T14:13:20.000+00:00", "logFollowed": False}
     assert not is_settled(tmp_path / "run")
+
+
+def test_a_log_is_whole_from_its_end_on_until_it_is_followed_anew(tmp_path: Path) -> None:
+    begin(tmp_path, stack="dev", started_at=1_790_000_000.0)
+    (tmp_path / "record.json").write_text("{}")
+    assert not is_followed(tmp_path), "a record does not say that every line was read and written"
+    end_log(tmp_path)
+    assert is_followed(tmp_path)
+    begin(tmp_path, stack="dev", started_at=1_790_000_060.0)
+    assert not is_followed(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "followed"), [("record.json", True), ("error.txt", False)])
+@pytest.mark.parametrize("begun", [None, '{"stack": "dev"}', "{", "[]"])
+def test_of_a_run_that_does_not_say_whether_its_log_is_whole_the_record_does(
+    tmp_path: Path, begun: str | None, name: str, followed: bool
+) -> None:
+    if begun is not None:
+        (tmp_path / "begun.json").write_text(begun)
+    (tmp_path / name).write_text("{}")
+    assert is_followed(tmp_path) is followed
 
 
 def test_a_run_goes_on_where_its_beginning_cannot_be_written(tmp_path: Path) -> None:
