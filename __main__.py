@@ -12,6 +12,7 @@ from infra.settings import Settings, load_settings
 from workload.bandwidth_preflight import BandwidthPreflight
 from workload.comparison_gate import ComparisonGate
 from workload.errors import ReportedError
+from workload.held_inputs import key_where_run
 from workload.job_spec import training_digest
 from workload.ray_train_job import RayTrainJob
 from workload.run_gate import RunGate
@@ -72,7 +73,8 @@ def run(settings: Settings, platform: Platform, head: RayHead) -> None:
         "run_id": settings.job.run_id,
         "settings": settings.declared,
     }
-    job = RayTrainJob("train", **of_job, opts=pulumi.ResourceOptions(depends_on=measured_before(settings, shared)))
+    preflights = measured_before(settings, shared)
+    job = RayTrainJob("train", **of_job, opts=pulumi.ResourceOptions(depends_on=preflights))
     verdict = job.transport.apply(lambda transport: judge(transport, wanted))
     pulumi.export(
         "run",
@@ -98,14 +100,15 @@ def run(settings: Settings, platform: Platform, head: RayHead) -> None:
         max_eval_loss=settings.gate_max_eval_loss,
         records=settings.records.inputs(),
     )
-    done: list[pulumi.Output[Any]] = [job.status]
+    measured: list[BandwidthPreflight | RayTrainJob | TransportComparison] = [*preflights, job]
     if settings.compare.repeats:
-        done.append(compare(settings, of_job, after=gate))
+        measured.append(compare(settings, of_job, after=gate))
     if platform.run_key:
-        pulumi.export("runDone", pulumi.Output.all(*done).apply(lambda _: platform.run_key))
+        # What an `up` with targets left out is of another run, or of none: the nodes are needed still.
+        pulumi.export("runDone", key_where_run(platform.run_key, *(each.as_asked for each in measured)))
 
 
-def measured_before(settings: Settings, shared: Mapping[str, Any]) -> list[pulumi.Resource]:
+def measured_before(settings: Settings, shared: Mapping[str, Any]) -> list[BandwidthPreflight]:
     """What the job waits for, though it takes no value of it: a network that is slow or wrong is told first."""
     if not settings.preflight.bandwidth:
         return []
@@ -122,8 +125,8 @@ def measured_before(settings: Settings, shared: Mapping[str, Any]) -> list[pulum
     return [preflight]
 
 
-def compare(settings: Settings, of_job: Mapping[str, Any], *, after: pulumi.Resource) -> pulumi.Output[Any]:
-    """The job in two arms by turns, once it is known to be good, and what that must come to: its result."""
+def compare(settings: Settings, of_job: Mapping[str, Any], *, after: pulumi.Resource) -> TransportComparison:
+    """The job in two arms by turns, once it is known to be good, and what that must come to."""
     comparison = TransportComparison(
         "compare",
         **of_job,
@@ -141,7 +144,7 @@ def compare(settings: Settings, of_job: Mapping[str, Any], *, after: pulumi.Reso
         report=comparison.report,
         min_speedup=settings.compare.min_speedup,
     )
-    return comparison.result
+    return comparison
 
 
 try:

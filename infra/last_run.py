@@ -16,7 +16,8 @@ from infra.settings import Settings
 from workload.job_spec import JobSpec, digest_of, file_digests, training_digest
 from workload.verdict import RULES
 
-# The stack output that holds the key of the last run that SUCCEEDED, with all that was measured beside it.
+# The stack output that holds the key of the last run that SUCCEEDED, with all that was measured beside it; "" where an
+# `up` with targets has left some of it out (workload/held_inputs.py).
 OUTPUT = "runDone"
 
 

@@ -10,6 +10,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 
 from workload.bandwidth_result import failures, largest, mebibytes, preflight_message
 from workload.errors import ReportedError
+from workload.held_inputs import as_asked
 from workload.job_spec import file_digests
 from workload.provider_process import differing, interrupt, reported, say
 from workload.ray_train_job import job_request
@@ -147,34 +148,32 @@ class BandwidthPreflight(Resource, module="workload", name="BandwidthPreflight")
         records: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(
-            BandwidthPreflightProvider(),
-            name,
-            {
-                "head": head,
-                "sizes": list(sizes),
-                "min_busbw_gbs": min_busbw_gbs,
-                "expect": wanted.expect,
-                "nics": wanted.nics,
-                "gdr": wanted.gdr,
-                "rules": RULES,
-                "backend": backend,
-                "num_workers": num_workers,
-                "pip": list(pip),
-                "pip_digests": file_digests(pip),
-                "env": dict(env),
-                "secret_env": secret_env,
-                "secret_env_names": sorted(secret_env_names),
-                "image": image,
-                "cluster_spec_digest": cluster_spec_digest,
-                "run_id": run_id,
-                "storage": storage,
-                "deadline_seconds": deadline_seconds,
-                "placement": placement,
-                "stack": stack,
-                "hourly_usd": hourly_usd,
-                "records": dict(records or {}),
-                **dict.fromkeys(OUTPUTS),
-            },
-            pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),
-        )
+        props = {
+            "head": head,
+            "sizes": list(sizes),
+            "min_busbw_gbs": min_busbw_gbs,
+            "expect": wanted.expect,
+            "nics": wanted.nics,
+            "gdr": wanted.gdr,
+            "rules": RULES,
+            "backend": backend,
+            "num_workers": num_workers,
+            "pip": list(pip),
+            "pip_digests": file_digests(pip),
+            "env": dict(env),
+            "secret_env": secret_env,
+            "secret_env_names": sorted(secret_env_names),
+            "image": image,
+            "cluster_spec_digest": cluster_spec_digest,
+            "run_id": run_id,
+            "storage": storage,
+            "deadline_seconds": deadline_seconds,
+            "placement": placement,
+            "stack": stack,
+            "hourly_usd": hourly_usd,
+            "records": dict(records or {}),
+            **dict.fromkeys(OUTPUTS),
+        }
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"]))
+        super().__init__(BandwidthPreflightProvider(), name, props, opts)
+        self.as_asked = as_asked(self, props, identity=IDENTITY, result="record")

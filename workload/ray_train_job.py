@@ -10,6 +10,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from workload.head import Head
+from workload.held_inputs import as_asked
 from workload.job_spec import JobSpec, file_digests
 from workload.provider_process import differing, interrupt, reported, say
 from workload.record_copies import on_settled
@@ -159,32 +160,30 @@ class RayTrainJob(Resource, module="workload", name="RayTrainJob"):
         records: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(
-            RayTrainJobProvider(),
-            name,
-            {
-                "head": head,
-                "training_digest": training_digest,
-                "arguments": dict(arguments),
-                "pip": list(pip),
-                "pip_digests": file_digests(pip),
-                "env": dict(env),
-                "secret_env": secret_env,
-                "secret_env_names": sorted(secret_env_names),
-                "image": image,
-                "cluster_spec_digest": cluster_spec_digest,
-                "run_id": run_id,
-                "storage": storage,
-                "deadline_seconds": deadline_seconds,
-                "expect": wanted.expect,
-                "nics": wanted.nics,
-                "gdr": wanted.gdr,
-                "settings": dict(settings),
-                "placement": placement,
-                "stack": stack,
-                "hourly_usd": hourly_usd,
-                "records": dict(records or {}),
-                **dict.fromkeys(OUTPUTS),
-            },
-            pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),
-        )
+        props = {
+            "head": head,
+            "training_digest": training_digest,
+            "arguments": dict(arguments),
+            "pip": list(pip),
+            "pip_digests": file_digests(pip),
+            "env": dict(env),
+            "secret_env": secret_env,
+            "secret_env_names": sorted(secret_env_names),
+            "image": image,
+            "cluster_spec_digest": cluster_spec_digest,
+            "run_id": run_id,
+            "storage": storage,
+            "deadline_seconds": deadline_seconds,
+            "expect": wanted.expect,
+            "nics": wanted.nics,
+            "gdr": wanted.gdr,
+            "settings": dict(settings),
+            "placement": placement,
+            "stack": stack,
+            "hourly_usd": hourly_usd,
+            "records": dict(records or {}),
+            **dict.fromkeys(OUTPUTS),
+        }
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"]))
+        super().__init__(RayTrainJobProvider(), name, props, opts)
+        self.as_asked = as_asked(self, props, identity=IDENTITY, result="record")

@@ -9,6 +9,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 from workload.arms import Arm, Arms
 from workload.comparison import result_of
 from workload.errors import ReportedError, RunInterruptedError
+from workload.held_inputs import as_asked
 from workload.job_spec import file_digests
 from workload.provider_process import differing, interrupt, reported, say
 from workload.ray_train_job import IDENTITY as JOB_IDENTITY
@@ -110,38 +111,36 @@ class TransportComparison(Resource, module="workload", name="TransportComparison
         records: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(
-            TransportComparisonProvider(),
-            name,
-            {
-                "arms": [arm.as_json() for arm in arms],
-                "repeats": repeats,
-                "steps": steps,
-                "bandwidth": bandwidth,
-                "sizes": list(sizes),
-                "head": head,
-                "training_digest": training_digest,
-                "arguments": dict(arguments),
-                "pip": list(pip),
-                "pip_digests": file_digests(pip),
-                "env": dict(env),
-                "secret_env": secret_env,
-                "secret_env_names": sorted(secret_env_names),
-                "image": image,
-                "cluster_spec_digest": cluster_spec_digest,
-                "run_id": run_id,
-                "storage": storage,
-                "deadline_seconds": deadline_seconds,
-                "expect": wanted.expect,
-                "nics": wanted.nics,
-                "gdr": wanted.gdr,
-                "rules": RULES,
-                "settings": dict(settings),
-                "placement": placement,
-                "stack": stack,
-                "hourly_usd": hourly_usd,
-                "records": dict(records or {}),
-                **dict.fromkeys(OUTPUTS),
-            },
-            pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"])),
-        )
+        props = {
+            "arms": [arm.as_json() for arm in arms],
+            "repeats": repeats,
+            "steps": steps,
+            "bandwidth": bandwidth,
+            "sizes": list(sizes),
+            "head": head,
+            "training_digest": training_digest,
+            "arguments": dict(arguments),
+            "pip": list(pip),
+            "pip_digests": file_digests(pip),
+            "env": dict(env),
+            "secret_env": secret_env,
+            "secret_env_names": sorted(secret_env_names),
+            "image": image,
+            "cluster_spec_digest": cluster_spec_digest,
+            "run_id": run_id,
+            "storage": storage,
+            "deadline_seconds": deadline_seconds,
+            "expect": wanted.expect,
+            "nics": wanted.nics,
+            "gdr": wanted.gdr,
+            "rules": RULES,
+            "settings": dict(settings),
+            "placement": placement,
+            "stack": stack,
+            "hourly_usd": hourly_usd,
+            "records": dict(records or {}),
+            **dict.fromkeys(OUTPUTS),
+        }
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secret_env"]))
+        super().__init__(TransportComparisonProvider(), name, props, opts)
+        self.as_asked = as_asked(self, props, identity=IDENTITY, result="report")
