@@ -39,12 +39,12 @@ def ended_reservations(resources: Resources, *, now: datetime) -> list[str]:
 
 
 def may_give_back(resources: Resources) -> bool:
-    """Whether a run is in the state and its GPU nodes are still declared, so that gpuScaleToZeroAfterJob has a say.
+    """Whether a run is in the state, and GPU nodes or a reservation too, so that gpuScaleToZeroAfterJob has a say.
 
     `pulumi up --continue-on-error` then ends them: where the gate fails, as it does again for a refuted run, a plain
     `up` stops before it deletes the reservation.
     """
-    return any(True for _ in _of(resources, _JOB)) and gpu_nodes(resources) > 0
+    return any(True for _ in _of(resources, _JOB)) and gpu_nodes(resources) + reserved(resources) > 0
 
 
 def is_gpu_group(group: Mapping[str, Any]) -> bool:

@@ -50,22 +50,26 @@ def run(asked: argparse.Namespace) -> ExitCode:
         plan = _previewed(changed, Path(folder) / "events.json", aside=asked.json)
         if plan is None:
             return ExitCode.FAILED
-        if plan.beyond:
+        gives_back = plan.gives_back and _gives_back(stack)
+        if plan.beyond and not gives_back:
             raise ReportedError(
                 f"more than a run would change: {', '.join(plan.beyond)}. Nothing was done: "
                 f"`efactl up -s {stack.name}` brings the stack to its settings first"
             )
         if plan.left_out:
             _note(f"left as it is, since it is no run: {', '.join(plan.left_out)}")
+        if gives_back:
+            _note(f"the run is done, its GPU nodes are still to be given back: {', '.join(plan.beyond)}")
         if asked.preview:
             if asked.json:
                 print(json.dumps({"changes": plan.changes, "leftOut": plan.left_out}))
             return ExitCode.OK
         if asked.keep:
             _keep(stack, settings)
-        if not plan.targets:
+        if not plan.targets and not gives_back:
             return _nothing_due(stack, as_json=asked.json)
-        code = commands.up(changed, as_json=asked.json, targets=plan.targets, whole_run=not plan.measures)
+        targets = () if gives_back else plan.targets
+        code = commands.up(changed, as_json=asked.json, targets=targets, whole_run=not plan.measures)
     _explain(stack, settings, asked, code)
     return code
 
@@ -77,6 +81,11 @@ def _check_running(stack: Stack, settings: Mapping[str, Any]) -> None:
         raise BadInputError(f"train is false for stack {stack.name}, so no job is run: {train}")
     if stack.config("platform") == "eks" and str(stack.config("gpuNodes")) == "0":
         raise BadInputError(f"gpuNodes is 0 for stack {stack.name}, so there is nothing to run a job on")
+
+
+def _gives_back(stack: Stack) -> bool:
+    """Whether the GPU nodes of a run that the state has are to be given back after it."""
+    return stack.is_on("gpuScaleToZeroAfterJob") and stack.resource(JOB_TYPE) is not None
 
 
 def _once_more(stack: Stack, settings: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from efactl.giving_back import is_giving_back
 from efactl.stack import COMPARISON_GATE_TYPE, COMPARISON_TYPE, GATE_TYPE, JOB_TYPE
 
 # The kinds that a run consists of, and those that measure beside it.
@@ -32,6 +33,7 @@ class Plan:
 
     The others name changes, as "create ray-cluster": `changes` are the run's own, `beyond` is what a run must not
     touch, `left_out` what measures beside it. `measures`: of that a comparison is to be made, which needs GPU nodes.
+    `gives_back`: nothing is to run, and what is `beyond` gives GPU nodes back.
     """
 
     targets: tuple[str, ...]
@@ -39,11 +41,13 @@ class Plan:
     beyond: tuple[str, ...]
     left_out: tuple[str, ...]
     measures: bool
+    gives_back: bool
 
 
 def plan_of(events: Iterable[Mapping[str, Any]]) -> Plan:
     """From the events of a preview of the whole stack (`pulumi preview --event-log`)."""
     changes: dict[str, tuple[str, str]] = {}
+    beyond: list[Mapping[str, Any]] = []
     jobs_that_stay: list[str] = []
     for event in events:
         step = (event.get("resourcePreEvent") or {}).get("metadata")
@@ -55,17 +59,22 @@ def plan_of(events: Iterable[Mapping[str, Any]]) -> Plan:
             continue
         if step["type"].startswith(_PROVIDER) and step["op"] in _CONFIGURED:
             continue
+        if step["type"] not in (*RUN_TYPES, *BESIDE_TYPES):
+            beyond.append(step)
         changes[step["urn"]] = (step["type"], _PARTS.get(step["op"], step["op"]))
     named = {urn: f"{op} {urn.rpartition('::')[2]}" for urn, (_, op) in changes.items()}
     due = tuple(urn for urn, (kind, _) in changes.items() if kind in RUN_TYPES)
     # What is no target keeps its old inputs in the state, and by the job's inputs its gate's failure is told.
     judged = tuple(jobs_that_stay) if any(kind == GATE_TYPE for kind, _ in changes.values()) else ()
     beside = tuple(named[urn] for urn, (kind, _) in changes.items() if kind in BESIDE_TYPES)
-    others = tuple(named[urn] for urn, (kind, _) in changes.items() if kind not in (*RUN_TYPES, *BESIDE_TYPES))
+    others = tuple(dict.fromkeys(named[step["urn"]] for step in beyond))
+    measures = any(kind == COMPARISON_TYPE and op in _MEASURES for kind, op in changes.values())
+    runs = measures or any(changes[urn][0] != GATE_TYPE for urn in due)
     return Plan(
         targets=(*judged, *due),
         changes=tuple(named[urn] for urn in due),
         beyond=others,
         left_out=beside,
-        measures=any(kind == COMPARISON_TYPE and op in _MEASURES for kind, op in changes.values()),
+        measures=measures,
+        gives_back=not runs and is_giving_back(beyond),
     )

@@ -50,5 +50,7 @@ def test_what_is_not_ended_or_known_already_needs_no_refresh(state: list[dict[st
 
 def test_nodes_are_given_back_once_there_is_a_run() -> None:
     assert may_give_back([RUN, group(2)])
-    assert not may_give_back([group(2)]), "a job that failed is not in the state"
+    held = resource("aws:ec2/capacityReservation:CapacityReservation", instanceCount=2.0)
+    assert may_give_back([RUN, group(0), held]), "where giving them back was cut short"
+    assert not may_give_back([group(2), held]), "a job that failed is not in the state"
     assert not may_give_back([RUN, group(0), group(1, "ray-system-group")])

@@ -281,6 +281,61 @@ def test_the_nodes_of_a_run_are_given_back_with_its_settings_and_without_its_tar
     assert pulumi.configs[-1][f"{PROJECT}:trainSteps"] == "7"
 
 
+def gpu_group(nodes: int, name: str = "ray-gpu-group") -> dict[str, Any]:
+    event = step("update", "aws:eks/nodeGroup:NodeGroup", name)
+    event["resourcePreEvent"]["metadata"]["new"] = {"inputs": {"scalingConfig": {"desiredSize": nodes}}}
+    return event
+
+
+RESERVATION_GOES = step("delete", "aws:ec2/capacityReservation:CapacityReservation", "ray-reservation-capacity")
+GIVING_BACK = [
+    step("update", "aws:ec2/launchTemplate:LaunchTemplate", "ray-gpu-template"),
+    gpu_group(0),
+    step("update", "kubernetes:ray.io/v1:RayCluster", "ray-kubernetes-cluster-raycluster"),
+    step("delete", "pulumi-python:dynamic/infra:RayClusterReady", "ray-kubernetes-ready"),
+    step("delete", "pulumi-python:dynamic/infra:GpuNodesReady", "ray-kubernetes-nodes-nodes"),
+    step("delete", "ray-train-efa:infra:NodeReadiness", "ray-kubernetes-nodes"),
+    RESERVATION_GOES,
+]
+
+
+@pytest.mark.parametrize("gate", [[], [GATE_UPDATED]])
+@pytest.mark.parametrize("left", [GIVING_BACK, [RESERVATION_GOES], [gpu_group(0)]])
+def test_a_giving_back_that_was_cut_short_is_repeated_by_the_same_command_and_runs_nothing(
+    pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, left: list[dict[str, Any]], gate: list[dict[str, Any]]
+) -> None:
+    config = Stack.config
+    given = {"gpuScaleToZeroAfterJob": "true"}
+    monkeypatch.setattr(Stack, "config", lambda self, key: given.get(key) or config(self, key))
+    monkeypatch.setattr(Stack, "resources", lambda self: [{"type": JOB_TYPE, "urn": "urn::train"}])
+    pulumi.events = (STACK_SAME, step("same", JOB_TYPE, "train"), *gate, *left)
+    assert run("trainSteps=7") == ExitCode.OK
+    _, up = pulumi.calls
+    assert up[0] == "up" and "--target" not in up
+    assert pulumi.configs[-1][f"{PROJECT}:trainSteps"] == "7", "the file's own settings are of another run"
+    given["gpuScaleToZeroAfterJob"] = "false"
+    with pytest.raises(ReportedError, match="more than a run would change"):
+        run("trainSteps=7")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *([*GIVING_BACK, one] for one in JOB_REPLACED),
+        [*GIVING_BACK, step("create", COMPARISON, "compare")],
+        [*GIVING_BACK, step("update", "eks:index:Cluster", "ray-eks-cluster")],
+        [RESERVATION_GOES, gpu_group(2)],
+        [RESERVATION_GOES, gpu_group(0, "ray-system-group")],
+        [step("update", "kubernetes:ray.io/v1:RayCluster", "ray-kubernetes-cluster-raycluster")],
+        [step("create", "aws:ec2/capacityReservation:CapacityReservation", "ray-reservation-capacity")],
+        [],
+    ],
+)
+def test_what_runs_or_changes_more_is_no_giving_back(other: list[dict[str, Any]]) -> None:
+    assert plan_of([STACK_SAME, *GIVING_BACK]).gives_back
+    assert not plan_of([STACK_SAME, *other]).gives_back
+
+
 def test_more_than_a_run_is_refused_before_anything_is_done(pulumi: Pulumi) -> None:
     pulumi.events = (*pulumi.events, step("create", CLUSTER, "ray-cluster"))
     with pytest.raises(ReportedError, match=r"more than a run would change: create ray-cluster\. Nothing was done"):
