@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from types import MappingProxyType
 
 from training.errors import CodeError, FinalError, TrainingError, first_line
@@ -24,9 +25,9 @@ def final_unless_outage() -> Iterator[None]:
     """Around all that a rank does: what another attempt would meet again becomes a FinalError.
 
     That is a TrainingError, unless an OSError has caused it, a GPU without memory left, and an error of code or
-    settings that no outage came before. Storage, network and other ranks may be back; a loss that is not finite, a
-    refused argument, an attribute that is not there stay what they are. Told here, because a cause does not travel
-    with its exception.
+    settings that is no OSError too, as one of SSL is, and that no outage came before. Storage, network and other
+    ranks may be back; a loss that is not finite, a refused argument, an attribute that is not there stay what they
+    are. Told here, because a cause does not travel with its exception.
     """
     try:
         yield
@@ -35,7 +36,7 @@ def final_unless_outage() -> Iterator[None]:
             raise
         raise FinalError(str(error)) from error
     except _OF_CODE as error:
-        if _after_outage(error):
+        if isinstance(error, OSError) or _after_outage(error):
             raise
         raise CodeError(f"{type(error).__name__}: {first_line(error)}") from error
     except RuntimeError as error:
@@ -121,8 +122,16 @@ def _after_outage(error: BaseException) -> bool:
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is None:
         return False
-    may_be_one = isinstance(before, OSError | RuntimeError) and not isinstance(before, _OF_CODE)
-    return may_be_one or _after_outage(before)
+    return _may_be_outage(before) or _after_outage(before)
+
+
+def _may_be_outage(error: BaseException) -> bool:
+    if isinstance(error, OSError) or (isinstance(error, RuntimeError) and not isinstance(error, _OF_CODE)):
+        return True
+    if not type(error).__module__.startswith("httpx"):  # the hub's client, whose errors are no OSErrors
+        return False
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status is None or status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _unwrap(error: BaseException) -> BaseException:

@@ -1,6 +1,9 @@
 import errno
+import ssl
 from collections.abc import Callable
+from functools import partial
 
+import httpx2
 import pytest
 import torch
 from ray.train import FailureConfig
@@ -122,13 +125,43 @@ def as_a_cause() -> None:
         raise ValueError("no such thing") from error
 
 
-@pytest.mark.parametrize("outage", [lost_peer, lost_peer_of_nccl, storage_away, met_on_the_way_out, as_a_cause])
+def unknown_certificate() -> None:
+    raise ssl.SSLCertVerificationError("self-signed certificate in certificate chain")
+
+
+def code_after(error: Exception) -> None:
+    try:
+        raise error
+    except type(error):
+        raise TypeError("'NoneType' object is not subscriptable")  # noqa: B904
+
+
+def answered(status: int) -> httpx2.HTTPStatusError:
+    request = httpx2.Request("GET", "https://hub.invalid/model")
+    return httpx2.HTTPStatusError(str(status), request=request, response=httpx2.Response(status, request=request))
+
+
+@pytest.mark.parametrize(
+    "outage",
+    [
+        *(lost_peer, lost_peer_of_nccl, storage_away, met_on_the_way_out, as_a_cause, unknown_certificate),
+        partial(code_after, ssl.SSLCertVerificationError("self-signed certificate in certificate chain")),
+        partial(code_after, httpx2.RemoteProtocolError("server disconnected without sending a response")),
+        partial(code_after, answered(429)),
+        partial(code_after, answered(503)),
+    ],
+)
 def test_a_lost_peer_and_storage_are_worth_another_attempt_also_where_code_stumbles_over_them(
     outage: Callable[[], None],
 ) -> None:
     with pytest.raises(Exception) as told, final_unless_outage():
         outage()
     assert not isinstance(told.value, FinalError)
+
+
+def test_what_code_makes_of_a_refusal_by_the_hub_is_final() -> None:
+    with pytest.raises(FinalError, match=r"^TypeError: "), final_unless_outage():
+        code_after(answered(404))
 
 
 def test_a_gpu_without_memory_left_ends_the_run_and_says_what_takes_less() -> None:
