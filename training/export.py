@@ -7,7 +7,6 @@ A weight at a time goes from storage to storage: whoever exports needs memory fo
 
 import argparse
 import json
-import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,14 +22,13 @@ from training.checkpoint import first_cause
 from training.checkpoint_files import require_complete, seen_whole
 from training.config import EXPORT_DTYPES
 from training.errors import TrainingError, first_line
+from training.export_mark import check_shared, exported, take_over
 from training.model_files import CONFIG, MODEL
 from training.safetensors_file import Tensor
 from training.shards import ShardReader
 from training.storage import Folder, is_location, open_folder
 
 STORED = EXPORT_DTYPES[0]
-OWNER = ".exported-by.json"
-"""Says of a directory whose export it is."""
 FILE_BYTES = 4 * 1024**3
 """Of one safetensors file."""
 
@@ -94,50 +92,34 @@ def export(
         raise TrainingError(f"{named.to} {to}: cannot be written: {error}") from error
 
 
-def take_over(location: str, owner: str) -> None:
-    """Mark the directory as `owner`'s; what it has exported there stays until there is a newer model to write.
+def take_over_from_ranks(location: str, owner: str) -> None:
+    """Called by every rank together as an attempt begins: another run may have marked the directory since the last.
 
-    A mark alone is nobody's: a run puts it there before it trains. Raises TrainingError where the directory holds
-    anything else or cannot be written.
+    Raises TrainingError on every rank where the directory cannot be had, and on one that does not see it.
     """
-    to = open_folder(location)
-    try:
-        held = set(to.names())
-        exported = held - {OWNER}
-        if exported and (OWNER not in held or to.read_json(OWNER) != owner):
-            raise TrainingError(f"--export_to {location}: holds {min(exported)} already: name a new directory")
-        to.make()
-        to.write_json(OWNER, owner)
-    except (OSError, ValueError) as error:
-        raise TrainingError(f"--export_to {location}: cannot be written: {first_line(error)}") from error
-
-
-def check_shared(location: str, owner: str) -> None:
-    """For every rank, before anything is trained. Raises TrainingError where it does not see what was taken over."""
-    to = open_folder(location)
-    told: OSError | None = None
-    try:
-        seen_whole(to, {OWNER: 1})
-        shared = to.read_json(OWNER) == owner
-    except ValueError:
-        shared = False
-    except OSError as error:
-        shared, told = False, error
-    if not shared:
-        raise TrainingError(
-            f"--export_to {location}: node {socket.gethostname()} does not see what the driver wrote there: "
-            "name storage that all nodes share"
-        ) from told
+    _by_rank_0(location, lambda: take_over(location, owner))
+    check_shared(location, owner)
 
 
 def export_from_ranks(checkpoint: Folder, location: str, dtype: str, owner: str) -> None:
     """Called by every rank of a run together. What an earlier attempt of `owner` has left there goes first."""
     to = open_folder(location)
+
+    def begin() -> None:
+        take_over(location, owner, exports=True)
+        _empty(to)
+
+    _by_rank_0(location, begin)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    export(checkpoint, to, dtype=dtype, rank=rank, world_size=world_size, barrier=dist.barrier, named=BY_RUN)
+
+
+def _by_rank_0(location: str, act: Callable[[], object]) -> None:
+    """Every rank learns how it went. Raises TrainingError on each where rank 0 has met one, or an OSError."""
     refused: list[tuple[str, OSError | None] | None] = [None]
     if dist.get_rank() == 0:
         try:
-            take_over(location, owner)
-            _empty(to)
+            act()
         except TrainingError as error:
             refused = [(str(error), _outage(error.__cause__))]
         except OSError as error:
@@ -146,8 +128,6 @@ def export_from_ranks(checkpoint: Folder, location: str, dtype: str, owner: str)
     if refused[0] is not None:
         message, outage = refused[0]
         raise TrainingError(message) from outage
-    rank, world_size = dist.get_rank(), dist.get_world_size()
-    export(checkpoint, to, dtype=dtype, rank=rank, world_size=world_size, barrier=dist.barrier, named=BY_RUN)
 
 
 def _outage(error: BaseException | None) -> OSError | None:
@@ -157,7 +137,7 @@ def _outage(error: BaseException | None) -> OSError | None:
 
 def _empty(to: Folder) -> None:
     """All but whose it is; config.json goes first, as it comes last. The directory itself is the user's, and stays."""
-    for name in sorted(set(to.names()) - {OWNER}, key=lambda name: name != CONFIG):
+    for name in sorted(exported(to), key=lambda name: name != CONFIG):
         if to.has(name):
             to.delete(name)
         else:

@@ -31,7 +31,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
 
     from training import attempt, efa_devices, evidence, learner
     from training.evaluation import evaluate
-    from training.export import check_shared, export_from_ranks
+    from training.export import export_from_ranks, take_over_from_ranks
     from training.measure import Stopwatch, write_result, write_steps
     from training.steps import train_steps
 
@@ -39,7 +39,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
     config, stopwatch = task.config, Stopwatch()
     now = attempt.begin(task, lines)
     if config.export_to is not None:
-        check_shared(config.export_to, config.owner)
+        take_over_from_ranks(config.export_to, config.owner)
 
     # Every rank has the same model in shapes, keeps its own slice of it, and only then reads weights.
     learns = learner.build(config, now.device, now.node_of_rank, prepared=task.prepared, say=now.say)

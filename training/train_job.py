@@ -6,6 +6,7 @@ from training.checkpoint_files import newest_complete, require_complete, step_of
 from training.config import TrainConfig, parse_arguments
 from training.data_settings import DataSettings
 from training.errors import TrainingError
+from training.export_mark import take_over
 from training.job_kind import JobKind
 from training.model_source import check_model_exists
 from training.run_directory import RunDirectory
@@ -29,9 +30,13 @@ def check_sources(config: TrainConfig) -> TrainConfig:
             )
     check_model_exists(config.model_id)
     if config.export_to is not None:
-        from training.export import take_over
-
-        take_over(config.export_to, config.owner)  # written at the end of the run: whether it can be is told now
+        other = take_over(config.export_to, config.owner)  # written at the end: whether it can be is told now
+        if other is not None:
+            print(
+                f"[{config.mark}] --export_to {config.export_to}: run {other} was to export there as well; "
+                "if it still trains, the first to export has the directory",
+                flush=True,
+            )
     earlier = goes_on_from(config, lambda line: print(f"[{config.mark}] {line}", flush=True))
     return config if earlier is None else replace(config, goes_on_from=str(earlier))
 

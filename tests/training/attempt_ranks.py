@@ -78,7 +78,6 @@ def _without_ray(rank: int, folder: Path) -> dict[str, Any]:
         "training.evidence.ray": ray,
         "training.evidence.node_directory": lambda: folder,
         "training.told.ray": Mock(),
-        "training.export.check_shared": lambda *_: None,
         "training.export.export_from_ranks": lambda *_: None,
         "training.efa_devices.read": _counting(),
     }

@@ -12,7 +12,6 @@ from safetensors import safe_open
 from torch.distributed.fsdp import fully_shard
 
 from tests.training import ranks
-from tests.training.arguments import config
 from tests.training.batches import next_token_batch
 from tests.training.fault_ranks import progress_at
 from tests.training.s3_server import BUCKET, S3Server
@@ -20,6 +19,7 @@ from tests.training.small_model import save_small_model
 from training import checkpoint, export, safetensors_file
 from training.causal_loss import CausalLoss
 from training.errors import TrainingError
+from training.export_mark import MARK, take_over
 from training.model_files import model_files, tokenizer_of
 from training.s3 import S3Folder
 from training.safetensors_file import Tensor
@@ -215,46 +215,6 @@ def test_whoever_exports_needs_memory_for_some_weights_and_not_for_all(tmp_path:
     assert int((tmp_path / "grown").read_text()) < whole / 2
 
 
-def test_a_directory_is_taken_over_from_the_same_run_only(tmp_path: Path) -> None:
-    thesis = tmp_path / "thesis" / "thesis.txt"
-    thesis.parent.mkdir()
-    thesis.write_text("years of work")
-    with pytest.raises(TrainingError, match=r"--export_to .*/thesis: holds thesis\.txt already: name a new directory"):
-        export.take_over(str(thesis.parent), "/shared run-1")
-    assert thesis.read_text() == "years of work"
-    mine = tmp_path / "mine"
-    export.take_over(str(mine), "/shared run-1")
-    (mine / "model.safetensors").write_text("of an attempt that failed")
-    with pytest.raises(TrainingError, match=r"holds model\.safetensors already"):
-        export.take_over(str(mine), "/shared run-2")
-    export.take_over(str(mine), "/shared run-1")
-    assert (mine / "model.safetensors").read_text() == "of an attempt that failed", (
-        "it may be the only one there will be"
-    )
-
-
-def test_a_run_that_failed_before_it_exported_keeps_no_other_out(tmp_path: Path) -> None:
-    export.take_over(str(tmp_path / "model"), "/shared run-1")
-    export.take_over(str(tmp_path / "model"), "/shared run-2")
-    export.check_shared(str(tmp_path / "model"), "/shared run-2")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / export.OWNER).write_text("cut sh")
-    export.take_over(str(tmp_path / "other"), "/shared run-2")
-
-
-def test_what_one_run_of_a_spec_has_left_of_an_export_the_next_one_of_it_takes_over(tmp_path: Path) -> None:
-    stem, model = "ray-train-fsdp-llm-0123456789", tmp_path / "model"
-    lost, following, alone = (
-        config(storage_path=tmp_path, run_id=f"{stem}-{end}", **given).owner
-        for end, given in (("aaaaaa-1", {"spec_stem": stem}), ("bbbbbb-1", {"spec_stem": stem}), ("cccccc-1", {}))
-    )
-    export.take_over(str(model), lost)
-    (model / "model.safetensors").write_text("half of a model")
-    export.take_over(str(model), following)
-    with pytest.raises(TrainingError, match=r"holds model\.safetensors already"):
-        export.take_over(str(model), alone)
-
-
 def exported_again(rank: int, world_size: int, folder: Path, checkpoint_of: Path) -> None:
     try:
         export.export_from_ranks(LocalFolder(checkpoint_of), str(folder / "link"), export.STORED, "/shared run-1")
@@ -269,7 +229,7 @@ def test_a_newer_export_takes_the_place_of_all_of_the_older_one_and_of_nothing_e
     kept.mkdir()
     kept.chmod(0o2775)
     (tmp_path / "link").symlink_to(kept)
-    export.take_over(str(tmp_path / "link"), "/shared run-1")
+    take_over(str(tmp_path / "link"), "/shared run-1")
     for name in ("model-00001-of-00002.safetensors", "model.safetensors.index.json", "config.json"):
         (kept / name).write_text("of an earlier export")
     others = tmp_path / "others"
@@ -279,7 +239,7 @@ def test_a_newer_export_takes_the_place_of_all_of_the_older_one_and_of_nothing_e
     (kept / "gone").symlink_to(tmp_path / "nowhere")
     ranks.run_ranks(2, exported_again, tmp_path, trained / "checkpoint")
     assert not list(tmp_path.glob("told-*"))
-    assert {"config.json", "model.safetensors", export.OWNER} <= {path.name for path in kept.iterdir()}
+    assert {"config.json", "model.safetensors", MARK} <= {path.name for path in kept.iterdir()}
     assert (others / "thesis.txt").exists() and not {"best", "gone"} & {path.name for path in kept.iterdir()}
     assert not list(kept.glob("model*-of-*")) and not list(kept.glob("*.index.json"))
     assert logits_of(kept).shape[-1] == 100
@@ -307,11 +267,6 @@ def test_storage_that_is_out_and_a_directory_of_somebody_else_s_are_told_apart_o
         "NoneType",
         "NoneType",
     ]
-
-
-def test_a_place_that_cannot_be_written_is_told_before_anything_is_trained() -> None:
-    with pytest.raises(TrainingError, match=r"--export_to /proc/nowhere/model: cannot be written: "):
-        export.take_over("/proc/nowhere/model", "/shared run-1")
 
 
 def test_a_file_that_rank_0_does_not_see_is_named_and_no_model_is_left(
@@ -342,19 +297,6 @@ def test_a_file_that_another_node_has_only_begun_is_no_file(
 
     with pytest.raises(TrainingError, match=r"^--to .*does not see whole .*safetensors"):
         export.export(LocalFolder(trained / "checkpoint"), to, file_bytes=6000, barrier=cut_one)
-
-
-def test_a_node_without_the_export_s_storage_says_so_before_anything_is_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("training.checkpoint_files.SEEN_WITHIN_S", 0.0)
-    export.take_over(str(tmp_path / "model"), "/shared run-1")
-    export.check_shared(str(tmp_path / "model"), "/shared run-1")
-    for place, owner in (("elsewhere", "/shared run-1"), ("model", "/shared run-2")):
-        with pytest.raises(
-            TrainingError, match=rf"^--export_to .*/{place}: node .* does not see what the driver wrote"
-        ):
-            export.check_shared(str(tmp_path / place), owner)
 
 
 def test_what_a_run_cannot_export_is_told_by_the_run_s_arguments(trained: Path, tmp_path: Path) -> None:

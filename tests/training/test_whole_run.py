@@ -104,5 +104,8 @@ def test_an_export_over_something_else_is_refused_before_a_rank_starts(
 ) -> None:
     finished = submit(cluster, tmp_path, ["--export_to", str(folder / "exported"), "--steps", "1"])
     assert finished.status == "FAILED"
-    assert finished.errors == [f"--export_to {folder / 'exported'}: holds config.json already: name a new directory"]
+    owner = f"{run.record['arguments']['storage_path']} {run.record['run_id']}"
+    assert finished.errors == [
+        f"--export_to {folder / 'exported'}: holds config.json already, taken by run {owner}: name a new directory"
+    ]
     assert finished.record["attempts"] == []
