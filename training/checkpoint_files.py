@@ -12,7 +12,6 @@ the marker comes last when a checkpoint is made, and goes first when one is dele
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,15 +71,13 @@ def _unseen(sizes: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
 
 
 def why_incomplete(folder: Folder) -> str | None:
-    """None for a checkpoint that is whole."""
+    """None for a checkpoint that is whole. Raises OSError where storage does not say: an outage is no damage."""
     try:
         marker = folder.read_json(MARKER)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return f"it has no {MARKER}"
     except ValueError:
         return f"its {MARKER} is damaged"
-    except OSError as error:
-        return f"its {MARKER} cannot be read: {error}"
     files = marker.get("files") if isinstance(marker, dict) else None
     if not isinstance(files, dict) or not isinstance(marker.get("step"), int):
         return f"its {MARKER} is not one"
@@ -112,8 +109,6 @@ def require_complete(location: str, argument: str = "--resume_from") -> Folder:
     try:
         if not folder.exists():
             raise TrainingError(f"{argument} {location}: no such directory")
-        with suppress(FileNotFoundError, ValueError):
-            folder.read_json(MARKER)  # of which an outage is no damage
         reason = why_incomplete(folder)
     except OSError as error:
         raise TrainingError(f"{argument} {location}: cannot be read: {error}") from error

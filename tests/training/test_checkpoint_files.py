@@ -1,7 +1,9 @@
+import errno
 import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +107,32 @@ def test_storage_that_is_out_makes_no_checkpoint_incomplete(place: Folder, monke
     with pytest.raises(TrainingError, match=f"--resume_from {named}: cannot be read: out of reach") as told:
         require_complete(str(named))
     assert isinstance(told.value.__cause__, OSError)
+
+
+def test_an_outage_while_a_marker_is_read_passes_over_no_checkpoint(
+    place: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (10, 20):
+        checkpoint(place, step)
+    read = type(place).read_json
+
+    def out(folder: Folder, name: str) -> Any:
+        if folder.name == "step-000020":
+            raise OSError(errno.EIO, "Input/output error")
+        return read(folder, name)
+
+    monkeypatch.setattr(type(place), "read_json", out)
+    for looks in (lambda: newest_complete(place), lambda: prune(place, keep=1)):
+        with pytest.raises(OSError, match="Input/output error"):
+            looks()
+    assert len(place.names()) == 2
+
+
+def test_a_file_that_is_called_as_a_checkpoint_is_none(tmp_path: Path) -> None:
+    (tmp_path / "step-000020").touch()
+    newest = checkpoint(LocalFolder(tmp_path), 10)
+    told = f"checkpoint step-000020 is incomplete and ignored: it has no {MARKER}"
+    assert newest_complete(LocalFolder(tmp_path)) == (newest, [told])
 
 
 def test_a_whole_checkpoint_named_by_the_user_is_found_also_with_a_slash_at_its_end(place: Folder) -> None:
