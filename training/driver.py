@@ -23,8 +23,8 @@ EXIT_BAD_ARGUMENT = 2
 # What NCCL's own process groups wait for a rank that does not answer; less where the deadline leaves no second attempt.
 COLLECTIVE_S, COLLECTIVES_IN_DEADLINE = 600, 4
 ASK_RAY_S = 5.0
-# How long a driver that is past its deadline waits for what the run stored.
-STORED_S = 30.0
+# How long a driver that is past its deadline waits for what the run stored: whoever follows it gives it 30 s in all.
+STORED_S = 8.0
 # Long enough for cold imports and for a lost node to be replaced; after it the wait counts as a failure.
 GROUP_START_S = 300
 _OWN_VARIABLES = {PIP_VARIABLE, "RAY_ADDRESS", "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"}

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 POLL_S = 1.0
 # The driver ends itself at the deadline and says why; the follower steps in only when it did not.
-DEADLINE_GRACE_S = 20.0
+DEADLINE_GRACE_S = 30.0
 STOP_WAIT_S = 45.0
 UNREACHABLE_S = 60.0
 PENDING_S = 45.0

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.compared import request
+from training import driver
 from workload import job, job_following
 from workload.errors import ReportedError, RunInterruptedError
 from workload.job_following import Following, JobRequest
@@ -132,6 +133,11 @@ def test_the_deadline_of_a_run_says_where_the_next_up_goes_on(tmp_path: Path, mo
     late = dataclasses.replace(of(tmp_path, "dev"), deadline_s=1.0)
     with pytest.raises(ReportedError, match=rf"past its deadline \(jobDeadlineSeconds: 1\)[^*]*{FROM_CHECKPOINT}"):
         Following(api, late, running("run-1"), 1, "session", "2.58.0", lambda _: None).to_the_end(Event())
+
+
+def test_the_follower_waits_longer_than_a_driver_takes_to_tell_of_its_deadline() -> None:
+    """Also where storage hangs and Ray does not answer; the rest is for the driver's start and for the log."""
+    assert driver.ASK_RAY_S + driver.STORED_S <= job_following.DEADLINE_GRACE_S / 2
 
 
 def given(request: JobRequest) -> str | None:
