@@ -69,8 +69,10 @@ class TrainConfig(JobConfig):
     resume_from: str | None
     spec_stem: str | None
     """What the ids of all runs of one spec begin with, for whoever submits it again; None for a run by itself."""
+    stack: str | None
+    """Tells whoever submits these runs from everybody else who submits the same spec."""
     goes_on_from: str | None = None
-    """No argument: the driver's answer, the checkpoint of a run of the same spec that did not finish."""
+    """No argument: the driver's answer, the checkpoint of a run of the same stack and spec that did not finish."""
     export_to: str | None
     """Where a directory for from_pretrained is written at the end."""
     export_dtype: str
@@ -89,15 +91,15 @@ class TrainConfig(JobConfig):
 
     @property
     def owner(self) -> str:
-        """This run and every other of its spec, for what they leave outside their own folders."""
-        return f"{self.storage_path} {self.spec_stem or self.run_id}"
+        """This run and every other of its stack and spec, for what they leave outside their own folders."""
+        return f"{self.storage_path} {self.run_id if self.spec_stem is None else f'{self.spec_stem} {self.stack}'}"
 
     def tokens_per_step(self, world_size: int) -> int:
         return self.batch_size * self.accumulate * self.seq_len * world_size
 
     def as_json(self) -> dict[str, Any]:
         told = super().as_json() | {"profile_steps": list(self.profile_steps)}
-        del told["spec_stem"]  # run_id says it, and to whoever compares two runs it would be a difference
+        del told["spec_stem"], told["stack"]  # to whoever compares two runs they would be a difference
         return told
 
 
@@ -138,7 +140,8 @@ def parse_arguments(argv: Sequence[str]) -> TrainConfig:
     add("--checkpoint_mode", default="async", choices=CHECKPOINT_MODES)
     add("--keep_checkpoints", type=int, default=0)
     add("--resume_from")
-    add("--spec_stem", help="a new run goes on where one did not finish whose id begins so too")
+    add("--spec_stem", help="a new run goes on where one of its --stack did not finish whose id begins so too")
+    add("--stack", help="tells those who submit the same from each other")
     add("--export_to")
     add("--export_dtype", default="stored", choices=EXPORT_DTYPES)
 
@@ -189,6 +192,7 @@ def _rules(config: TrainConfig) -> list[Rule]:
         ("keep_checkpoints", lambda v: v >= 0, "must be 0 (all) or a number of checkpoints"),
         ("resume_from", lambda v: v is None or is_location(v), LOCATION),
         ("spec_stem", lambda v: v is None or config.run_id.startswith(f"{v}-"), "must be what --run_id begins with"),
+        ("spec_stem", lambda v: (v is None) == (config.stack is None), "needs --stack, and --stack needs it"),
         ("export_to", lambda v: v is None or is_location(v), LOCATION),
         ("export_to", lambda v: v is None or config.checkpoint_every > 0, "needs --checkpoint_every above 0"),
         ("eval_batches", lambda v: v >= 1, "must be at least 1"),

@@ -130,8 +130,8 @@ def resume(learner: Learner, attempt: Attempt[TrainConfig]) -> tuple[Progress, F
     elif config.resume_from is not None:
         whence, which, source = f" of {config.resume_from}", "--resume_from:", require_complete(config.resume_from)
     elif config.goes_on_from is not None:
-        whence, which = f" of {config.goes_on_from}", f"--spec_stem {config.spec_stem}:"
-        source = require_complete(config.goes_on_from, "--spec_stem:")
+        whence, which = f" of {config.goes_on_from}", "to go on (another jobRunId begins at step 1):"
+        source = require_complete(config.goes_on_from, which)
     else:
         return Progress(step=0, losses=[], eval_before=None), None
     progress = checkpoint.load(source, learner.root, learner.optimizer, which=which, say=say)

@@ -5,9 +5,10 @@ from dataclasses import replace
 from training.checkpoint_files import newest_complete, require_complete, step_of
 from training.config import TrainConfig, parse_arguments
 from training.data_settings import DataSettings
-from training.errors import TrainingError
+from training.errors import TrainingError, first_line
 from training.export_mark import take_over
 from training.job_kind import JobKind
+from training.model_identity import model_identity
 from training.model_source import check_model_exists
 from training.run_directory import RunDirectory
 from training.storage import open_folder, storage_errors
@@ -17,7 +18,7 @@ from training.unfinished_run import goes_on_from
 
 
 def check_sources(config: TrainConfig) -> TrainConfig:
-    """With the checkpoint of an earlier run of the same spec, where there is one to go on from.
+    """With the checkpoint of an earlier run of the same stack, spec and model, where there is one to go on from.
 
     Raises TrainingError where that, the checkpoint to resume from, the run's own or the model cannot be used.
     """
@@ -28,7 +29,7 @@ def check_sources(config: TrainConfig) -> TrainConfig:
             raise TrainingError(
                 f"--resume_from {config.resume_from}: of step {step}, so --steps {config.steps} leaves nothing to train"
             )
-    check_model_exists(config.model_id)
+    model = _model_identity(config.model_id)
     if config.export_to is not None:
         other = take_over(config.export_to, config.owner)  # written at the end: whether it can be is told now
         if other is not None:
@@ -37,8 +38,17 @@ def check_sources(config: TrainConfig) -> TrainConfig:
                 "if it still trains, the first to export has the directory",
                 flush=True,
             )
-    earlier = goes_on_from(config, lambda line: print(f"[{config.mark}] {line}", flush=True))
+    earlier = goes_on_from(config, model, lambda line: print(f"[{config.mark}] {line}", flush=True))
     return config if earlier is None else replace(config, goes_on_from=str(earlier))
+
+
+def _model_identity(model_id: str) -> str:
+    """Which model that is at this moment; the one that is made here follows from the other inputs alone."""
+    file = check_model_exists(model_id)
+    try:
+        return model_id if file is None else model_identity(model_id, file.parent)
+    except OSError as error:
+        raise TrainingError(f"--model_id {model_id}: cannot be read: {first_line(error)}") from error
 
 
 def _check_own_checkpoint(config: TrainConfig) -> None:

@@ -1,6 +1,7 @@
 """Reaching a Ray head: where its Jobs API answers, and with which header."""
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -60,6 +61,14 @@ class Head:
     @property
     def accelerators(self) -> int:
         return self.nodes * self.accelerators_per_node
+
+    @property
+    def stack_mark(self) -> str:
+        """Tells the stack from every other, whatever their names, as long as it is not destroyed; empty if unknown.
+
+        By its token, which a head that was replaced has from the one before.
+        """
+        return hashlib.sha256(self.token.encode()).hexdigest()[:16] if self.token else ""
 
     @property
     def named(self) -> str:

@@ -121,6 +121,7 @@ def _mind_others(jobs: Sequence[JobState], request: JobRequest, say: Callable[[s
 
 
 def _entrypoint(request: JobRequest, identifier: str) -> list[str]:
+    shares = request.kind.goes_on and bool(request.head.stack_mark)
     arguments = {
         **request.spec.arguments,
         "pip": list(request.spec.pip),
@@ -128,7 +129,8 @@ def _entrypoint(request: JobRequest, identifier: str) -> list[str]:
         "num_workers": request.ranks,
         "storage_path": request.storage,
         "run_id": identifier,
-        "spec_stem": spec_stem(request.spec.digest(), request.kind.run_name) if request.kind.goes_on else None,
+        "spec_stem": spec_stem(request.spec.digest(), request.kind.run_name) if shares else None,
+        "stack": request.head.stack_mark if shares else None,
         "deadline_s": request.deadline_s,
     }
     return ["python", "-m", request.kind.module, *command_line(arguments)]

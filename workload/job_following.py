@@ -69,13 +69,14 @@ class JobRequest:
     def goes_on(self) -> bool:
         """Whether another run of the spec goes on where this one ends early, as the driver decides it."""
         arguments = self.spec.arguments
-        return self.kind.goes_on and arguments.get("checkpoint_every") != 0 and not arguments.get("resume_from")
+        begins_anew = arguments.get("checkpoint_every") == 0 or bool(arguments.get("resume_from"))
+        return self.kind.goes_on and bool(self.head.stack_mark) and not begins_anew
 
     @property
     def next_up(self) -> str:
         """What becomes of a run that has ended early."""
         again = "the next `pulumi up` runs it again"
-        return f"{again}, from its newest checkpoint where there is one" if self.goes_on else again
+        return f"{again}, from its newest checkpoint before the last step where there is one" if self.goes_on else again
 
     @property
     def ranks(self) -> int:

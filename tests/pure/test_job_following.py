@@ -66,7 +66,7 @@ class OwnLog(NoLog):
 
 
 AGAIN = "the next `pulumi up` runs it again"
-FROM_CHECKPOINT = f"{AGAIN}, from its newest checkpoint where there is one"
+FROM_CHECKPOINT = f"{AGAIN}, from its newest checkpoint before the last step where there is one"
 
 
 def how_it_ended(folder: Path, status: str, *lines: str, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> str:
@@ -140,18 +140,31 @@ def test_the_follower_waits_longer_than_a_driver_takes_to_tell_of_its_deadline()
     assert driver.ASK_RAY_S + driver.STORED_S <= job_following.DEADLINE_GRACE_S / 2
 
 
-def given(request: JobRequest) -> str | None:
+def given(request: JobRequest, argument: str) -> str | None:
     words = job._entrypoint(request, "an-id")
-    return words[words.index("--spec_stem") + 1] if "--spec_stem" in words else None
+    return words[words.index(argument) + 1] if argument in words else None
 
 
 def test_the_job_is_told_what_the_attempts_of_its_spec_share_and_a_measurement_is_not(tmp_path: Path) -> None:
     asked = of(tmp_path, "dev")
-    stem = given(asked)
+    stem = given(asked, "--spec_stem")
     assert stem is not None and all(
         submission_stem(asked.spec.digest(), session).startswith(f"{stem}-") for session in ("one", "two")
     )
-    assert given(dataclasses.replace(asked, kind=BANDWIDTH)) is None
+    assert given(dataclasses.replace(asked, kind=BANDWIDTH), "--spec_stem") is None
+
+
+def test_the_job_is_told_its_stack_which_a_head_that_was_replaced_does_not_change(tmp_path: Path) -> None:
+    asked = of(tmp_path, "dev")
+
+    def at(**head: Any) -> str | None:
+        return given(dataclasses.replace(asked, head=dataclasses.replace(asked.head, **head)), "--stack")
+
+    assert at() == at(address="http://127.0.0.1:10") != at(token="another stack's of the same name")
+    assert at() is not None and asked.head.token not in str(at())
+    untold = dataclasses.replace(asked, head=dataclasses.replace(asked.head, token=""))
+    assert {given(untold, "--stack"), given(untold, "--spec_stem")} == {None}
+    assert not untold.goes_on
 
 
 def test_whose_a_run_is_and_since_when_is_on_disk_before_its_end(tmp_path: Path) -> None:

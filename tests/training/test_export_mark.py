@@ -40,15 +40,17 @@ def test_a_run_that_failed_before_it_exported_keeps_no_other_out(tmp_path: Path)
 
 def test_what_one_run_of_a_spec_has_left_of_an_export_the_next_one_of_it_takes_over(tmp_path: Path) -> None:
     stem, model = "ray-train-fsdp-llm-0123456789", tmp_path / "model"
-    lost, following, alone = (
+    ours, theirs = {"spec_stem": stem, "stack": "ours"}, {"spec_stem": stem, "stack": "theirs"}
+    lost, following, alone, of_another_stack = (
         config(storage_path=tmp_path, run_id=f"{stem}-{end}", **given).owner
-        for end, given in (("aaaaaa-1", {"spec_stem": stem}), ("bbbbbb-1", {"spec_stem": stem}), ("cccccc-1", {}))
+        for end, given in (("aaaaaa-1", ours), ("bbbbbb-1", ours), ("cccccc-1", {}), ("dddddd-1", theirs))
     )
     take_over(str(model), lost)
     (model / "model.safetensors").write_text("half of a model")
     take_over(str(model), following)
-    with pytest.raises(TrainingError, match=r"holds model\.safetensors already"):
-        take_over(str(model), alone)
+    for other in (alone, of_another_stack):
+        with pytest.raises(TrainingError, match=r"holds model\.safetensors already"):
+            take_over(str(model), other)
 
 
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_trained() -> None:
