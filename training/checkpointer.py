@@ -71,18 +71,21 @@ class Checkpointer:
         mode: str = "async",
         keep: int = 0,
         protected: Folder | None = None,
+        last_step: int | None = None,
         files: Mapping[str, bytes] | None = None,
         told: Callable[[Saved], None] = lambda saved: None,
         failed: Callable[[Failed], None] = lambda failed: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`keep`: the newest so many stay, 0 for all; `protected` always does. `files`: rank 0's for the model.
+        """`keep`: the newest so many stay, 0 for all; `protected` always does, and that of
+        `last_step` takes no other's place. `files`: rank 0's for the model.
 
         `told` is called as soon as a checkpoint is whole, `failed` as soon as one is not going to be, while training
         goes on.
         """
         self._checkpoints, self._module, self._optimizer = checkpoints, module, optimizer
         self._sync, self._keep, self._protected = mode == "sync", keep, protected
+        self._last_step = last_step
         self._files = model_files(module) if files is None else files
         self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=patience_s))
         on_gpu = next(module.parameters()).device.type == "cuda"
@@ -166,7 +169,7 @@ class Checkpointer:
         folder = step_folder(self._checkpoints, progress.step)
         try:
             checkpoint.write(folder, state, progress, self._files, self._group)
-            if self._keep:
+            if self._keep and progress.step != self._last_step:
                 checkpoint.delete_old(self._checkpoints, self._keep, self._protected, self._group)
         except Exception as error:
             # Of a TrainingError all ranks know; any other may be this one's alone, or of a group that is no more.

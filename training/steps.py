@@ -9,7 +9,7 @@ from typing import Any
 
 from training import evidence
 from training.attempt import Attempt
-from training.checkpoint_files import Progress
+from training.checkpoint_files import Progress, prune
 from training.checkpointer import Checkpointer, Failed
 from training.config import TrainConfig
 from training.errors import first_line
@@ -74,7 +74,8 @@ def train_steps(
         learner.optimizer,
         mode=config.checkpoint_mode,
         keep=config.keep_checkpoints,
-        protected=None if config.resume_from is None else open_folder(config.resume_from),
+        protected=_protected(config),
+        last_step=config.steps,
         files=model_files(learner.root, tokenizer_of(config.model_id)) if attempt.rank == 0 else {},
         told=lambda saved: attempt.say(
             f"checkpoint step {saved.step} -> {checkpoints.name}/{saved.folder.name} ({saved.written_s:.1f} s)"
@@ -112,6 +113,21 @@ def train_steps(
     figures = told.metrics.summary() | {"checkpoints": saver.figures(), "profile": profiler.figures()}
     timings = {"train_s": told.metrics.total_s(), "checkpoint_s": saver.exposed_s}
     return Trained(told.losses, told.saved, figures, timings)
+
+
+def delete_old(attempt: Attempt[TrainConfig]) -> None:
+    """Rank 0's, once the run has reported: until then another of its spec may have to go on before the last step."""
+    config = attempt.config
+    if config.keep_checkpoints == 0:
+        return
+    try:
+        prune(attempt.run.checkpoints, config.keep_checkpoints, _protected(config))
+    except OSError as error:  # of a run that is whole
+        attempt.say(f"older checkpoints than --keep_checkpoints {config.keep_checkpoints} cannot be deleted: {error}")
+
+
+def _protected(config: TrainConfig) -> Folder | None:
+    return None if config.resume_from is None else open_folder(config.resume_from)
 
 
 def failed_line(failed: Failed, config: TrainConfig) -> str:

@@ -33,7 +33,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
     from training.evaluation import evaluate
     from training.export import export_from_ranks, take_over_from_ranks
     from training.measure import Stopwatch, write_result, write_steps
-    from training.steps import train_steps
+    from training.steps import delete_old, train_steps
 
     gc.freeze()  # a million objects of the imports, which live as long as the process does
     config, stopwatch = task.config, Stopwatch()
@@ -95,6 +95,7 @@ def train(task: RankTask[TrainConfig], lines: NcclLines) -> None:
             timings=stopwatch.seconds,
             further={"data": learns.dataset.described(), "model": learns.model},
         )
+        delete_old(now)
 
 
 if __name__ == "__main__":

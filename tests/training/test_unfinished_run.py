@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from tests.training import ranks
+from tests.training import checkpoint_ranks, ranks
 from tests.training.arguments import arguments, config
 from tests.training.job import Finished, run_driver
 from tests.training.small_model import save_small_model
@@ -20,6 +20,7 @@ from training.config import TrainConfig
 from training.errors import TrainingError
 from training.learner import resume
 from training.run_directory import RunDirectory
+from training.steps import delete_old
 from training.storage import Folder, LocalFolder
 from training.unfinished_run import RUN, goes_on_from
 
@@ -234,3 +235,34 @@ def test_the_run_that_goes_on_has_what_the_lost_one_knew_its_first_evaluation_to
         "resume_from": [2, 2, None, said],
         "gone": [f"to go on (another jobRunId begins at step 1): {tmp_path}/gone: no such directory"],
     }
+
+
+def test_until_a_run_has_reported_the_checkpoint_before_the_last_step_stays(tmp_path: Path) -> None:
+    ranks.run_ranks(1, checkpoint_ranks.kept_to_the_end, tmp_path)
+    assert ranks.told(tmp_path) == ["step-000002", "step-000003"]
+
+
+def reported(place: Folder, **changes: Any) -> tuple[list[str], list[str]]:
+    """What is left of the checkpoints of a run that has reported, and what was said."""
+    said: list[str] = []
+    settings = submitted(place, **changes)
+    run = RunDirectory.of(settings)
+    attempt: Any = SimpleNamespace(config=settings, run=run, say=said.append)
+    delete_old(attempt)
+    return sorted(run.checkpoints.names()), said
+
+
+def test_a_run_that_has_reported_keeps_as_many_checkpoints_as_were_asked_for(
+    place: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = with_checkpoints(place, NOW, 20, 40, 60)
+    three = ["step-000020", "step-000040", "step-000060"]
+    assert reported(place, keep_checkpoints=0) == (three, [])
+    assert reported(place, keep_checkpoints=1, resume_from=first) == (["step-000020", "step-000060"], [])
+
+    def out(*_: object) -> None:
+        raise TimeoutError("out of reach")
+
+    monkeypatch.setattr(type(place), "delete", out)
+    told = "older checkpoints than --keep_checkpoints 1 cannot be deleted: out of reach"
+    assert reported(place, keep_checkpoints=1) == (["step-000020", "step-000060"], [told])
