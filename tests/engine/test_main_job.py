@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.project import Project
+from tests.support.running_up import running_up
 from workload.run_record import schema_problems
 
 pytestmark = pytest.mark.engine
@@ -142,3 +143,22 @@ def test_the_next_run_starts_at_step_one(project: Project, undisturbed: dict[str
     record = record_of(project)
     assert [step for step, _ in record["losses"]] == [1, 2]
     assert record["losses"] == undisturbed["losses"][:2]
+
+
+@pytest.mark.full
+def test_a_run_that_somebody_stopped_goes_on_with_the_next_up(project: Project, undisturbed: dict[str, Any]) -> None:
+    project.set(trainKillAtStep=0, trainResumeFrom="", jobRunId="stopped", trainSteps=400, trainCheckpointEvery=5)
+    with running_up(project) as up:
+        up.reaches(10, seconds=240)
+        assert project.efactl("stop").returncode == 0
+        assert "runs it again, from its newest checkpoint before the last step" in up.fails(seconds=120)
+        stopped, told = up.job, up.step
+    done = project.up()
+    assert done.returncode == 0, done.stdout
+    assert f"of run {stopped}, which did not finish" in done.stdout
+    record = record_of(project)
+    [attempt] = record["attempts"]
+    assert 10 <= attempt["resumedFromStep"] <= told + 5
+    assert f"/{stopped}/" in record["arguments"]["goes_on_from"]
+    assert [step for step, _ in record["losses"]] == list(range(1, 401)), "those of the steps before are kept"
+    assert record["verdict"]["value"] == "proven"
