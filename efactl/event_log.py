@@ -1,7 +1,7 @@
 """What the engine says of one run of the Pulumi CLI in the file of its `--event-log`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,15 @@ def events(path: Path) -> Iterator[dict[str, Any]]:
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
+        yield from in_lines(lines)
+
+
+def in_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """One a line; what is none is passed over."""
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event

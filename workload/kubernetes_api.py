@@ -5,7 +5,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +82,11 @@ class KubernetesApi:
             method, path, query_params=list(query.items()), header_params={}, auth_settings=["BearerToken"]
         )
         headers |= {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
-        deadline = time.monotonic() + LATER_S
-        while True:
+
+        def ask() -> Any:
             with self._counting:
                 self.calls += 1
-            answer = client.rest_client.pool_manager.request(
+            return client.rest_client.pool_manager.request(
                 method,
                 url,
                 headers=headers,
@@ -95,12 +95,8 @@ class KubernetesApi:
                 retries=False,
                 preload_content=False,
             )
-            pause = later(answer.status, answer.headers)
-            if pause is None or time.monotonic() + pause > deadline:
-                break
-            answer.drain_conn()
-            answer.release_conn()
-            time.sleep(pause)
+
+        answer = asked_again(ask)
         whole = False
         try:
             if answer.status >= HTTP_ERRORS:
@@ -112,6 +108,19 @@ class KubernetesApi:
         finally:
             # A stream left half-way must not go back to the pool: its rest would be the next call's answer.
             answer.release_conn() if whole else answer.close()
+
+
+def asked_again(ask: Callable[[], Any]) -> Any:
+    """The answer of urllib3's that stands, or the last within LATER_S."""
+    deadline = time.monotonic() + LATER_S
+    while True:
+        answer = ask()
+        pause = later(answer.status, answer.headers)
+        if pause is None or time.monotonic() + pause > deadline:
+            return answer
+        answer.drain_conn()
+        answer.release_conn()
+        time.sleep(pause)
 
 
 def later(status: int, headers: Mapping[str, str]) -> float | None:

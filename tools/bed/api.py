@@ -2,14 +2,13 @@
 
 import json
 import ssl
-import time
 from pathlib import Path
 from typing import Any
 
 import urllib3
 
 from tools.bed.errors import BedError
-from workload.kubernetes_api import LATER_S, later
+from workload.kubernetes_api import asked_again
 
 _COLLECTIONS = {
     "Namespace": "/api/v1/namespaces",
@@ -62,17 +61,13 @@ class Api:
         if accept:
             headers["Accept"] = accept
         data = None if body is None else json.dumps(body).encode()
-        deadline = time.monotonic() + LATER_S
-        while True:
-            try:
-                answer = self._pool.request(method, f"{self._server}{path}", body=data, headers=headers)
-            except urllib3.exceptions.HTTPError as error:
-                raise BedError(f"{method} {path}: the bed's API server gives no answer: {error}") from None
-            pause = later(answer.status, answer.headers)
-            if pause is None or time.monotonic() + pause > deadline:
-                break
-            # An API server that is ready may still be opening the storage of one resource or another.
-            time.sleep(pause)
+        try:
+            # One that is ready may still be opening the storage of one resource or another.
+            answer = asked_again(
+                lambda: self._pool.request(method, f"{self._server}{path}", body=data, headers=headers)
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise BedError(f"{method} {path}: the bed's API server gives no answer: {error}") from None
         if answer.status >= 300:
             raise ApiError(f"{method} {path}: HTTP {answer.status}: {answer.data.decode()[:600]}", answer.status)
         content_: dict[str, Any] = json.loads(answer.data)

@@ -4,11 +4,12 @@ The event log and not `pulumi preview --json`: that one has neither the stack's 
 Each line is an `apitype.EngineEvent` of Pulumi's SDK.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from efactl.event_log import in_lines
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 _UNTOUCHED = ("same", "read", "refresh")
@@ -70,7 +71,7 @@ def read(lines: Iterable[str]) -> Preview:
     broken: list[Broken] = []
     errors: list[str] = []
     ended = False
-    for event in _events(lines):
+    for event in in_lines(lines):
         if before := event.get("resourcePreEvent"):
             step = _step(before["metadata"])
             if step is not None:
@@ -99,16 +100,6 @@ def read(lines: Iterable[str]) -> Preview:
 def without_colours(text: str) -> str:
     """Neither the engine's colour marks (<{%reset%}>) nor a terminal's."""
     return re.sub(r"<\{%.*?%\}>|\x1b\[[0-9;]*m", "", text)
-
-
-def _events(lines: Iterable[str]) -> Iterable[Mapping[str, Any]]:
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            yield event
 
 
 def _step(metadata: Mapping[str, Any]) -> Step | None:
