@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.loopback_kubeconfig import kubeconfig_of
 from workload import kubernetes_api
 from workload.kubernetes_access import KubernetesAccess, KubernetesError
 from workload.kubernetes_api import KubernetesApi, later
@@ -30,17 +31,8 @@ class Server:
 
     @property
     def access(self) -> KubernetesAccess:
-        cluster = {"server": f"http://127.0.0.1:{self._http.server_address[1]}"}
-        return KubernetesAccess(
-            kubeconfig=json.dumps(
-                {
-                    "current-context": "c",
-                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                    "clusters": [{"name": "c", "cluster": cluster}],
-                    "users": [{"name": "u", "user": {"token": "t"}}],
-                }
-            )
-        )
+        url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        return KubernetesAccess(kubeconfig=json.dumps(kubeconfig_of(url, token="t")))
 
     def close(self) -> None:
         self._http.shutdown()

@@ -15,6 +15,7 @@ import pytest
 from infra import wait_loop
 from infra.wait_loop import until
 from infra.waiting import Failed, LogOf, Waiting
+from tests.support.loopback_kubeconfig import kubeconfig_of
 from workload import kubernetes_watch
 from workload.errors import ReportedError, RunInterruptedError
 from workload.kubernetes_access import KubernetesAccess, KubernetesError
@@ -42,20 +43,8 @@ class Server:
 
     @property
     def access(self) -> KubernetesAccess:
-        return KubernetesAccess(
-            kubeconfig=json.dumps(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "current-context": "c",
-                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                    "clusters": [
-                        {"name": "c", "cluster": {"server": f"http://127.0.0.1:{self._http.server_address[1]}"}}
-                    ],
-                    "users": [{"name": "u", "user": {"token": "t"}}],
-                }
-            )
-        )
+        url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        return KubernetesAccess(kubeconfig=json.dumps(kubeconfig_of(url, token="t")))
 
     def close(self) -> None:
         self.events.put(CUT)

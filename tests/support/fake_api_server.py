@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import yaml
 from aiohttp import WSMsgType, web
 
+from tests.support.loopback_kubeconfig import kubeconfig_of
+
 T = TypeVar("T")
 
 PROTOCOL = "v4.channel.k8s.io"
@@ -86,15 +88,7 @@ class FakeApiServer:
         return len(self._forwards)
 
     def kubeconfig(self, path: Path, *, token: str = "one") -> Path:
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "it",
-            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-            "clusters": [{"name": "it", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
-            "users": [{"name": "it", "user": {"token": token}}],
-        }
-        path.write_text(yaml.safe_dump(content))
+        path.write_text(yaml.safe_dump(kubeconfig_of(f"http://127.0.0.1:{self.port}", token=token)))
         return path
 
     def _in_loop(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from tests.support.loopback_kubeconfig import kubeconfig_of
+
 
 class JsonServer:
     """`answers` by path, without its query; what is not there is 404. Paths in `hanging` are answered at the end only.
@@ -55,15 +57,7 @@ class JsonServer:
 
     def kubeconfig(self, path: Path) -> Path:
         """As of an API server whose token is `token`."""
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "it",
-            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-            "clusters": [{"name": "it", "cluster": {"server": self.url}}],
-            "users": [{"name": "it", "user": {"token": self.token}}],
-        }
-        path.write_text(yaml.safe_dump(content))
+        path.write_text(yaml.safe_dump(kubeconfig_of(self.url, token=self.token)))
         return path
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
